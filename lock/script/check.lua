@@ -11,15 +11,16 @@
 -- The scratch key is a string. So commands that make something of another type are refused
 -- when they are carried out, after the right to them was asked for. SET comes first because
 -- it is what a server refuses whose memory is full, before anything else is written.
-if not ARGV[1] then
+local scratch, life = KEYS[1], ARGV[1]
+if not life then
   return {}
 end
 local function fill()
-  return redis.pcall('set', KEYS[1], '1', 'px', ARGV[1])
+  return redis.pcall('set', scratch, '1', 'px', life)
 end
 local answers = {fill()}
 if answers[1].err then
-  local removed = redis.pcall('del', KEYS[1])
+  local removed = redis.pcall('del', scratch)
   if type(removed) == 'table' then
     return {answers[1], removed}
   end
@@ -30,7 +31,7 @@ while ARGV[i] do
   if words > 0 then
     answers[#answers + 1] = redis.pcall(unpack(ARGV, i + 1, i + words))
   else
-    local removed = redis.pcall('del', KEYS[1])
+    local removed = redis.pcall('del', scratch)
     if type(removed) == 'table' then
       fill() -- some command may have taken its TTL
     end

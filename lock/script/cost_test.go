@@ -182,8 +182,8 @@ var stat = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+),usec=(\d+)`)
 
 // asks are calls of walkers that look at one element at most, and of the clock.
 var asks = strings.NewReplacer(
-	"may('lrem', KEYS[5], 1, '')", "nil",
-	"may('linsert', KEYS[5], 'before', '', '') or may('lrange', queue, 0, 0)", "nil",
+	"may('lrem', counter, 1, '')", "nil",
+	"may('linsert', counter, 'before', '', '') or may('lrange', queue, 0, 0)", "nil",
 	"redis.call('lrange', queue, 0, 0) ", "",
 	"local time = redis.pcall('time')", "local time = {err = 'the clock is the argument'}", // of fair_release
 )

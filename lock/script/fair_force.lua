@@ -12,6 +12,7 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- A copy that is late finds nothing: a client of this package uses no field again.
 -- Of a lock with more than 32 fields it looks at those that it deletes alone.
+local lock, queue, channel, publish = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local fields, counts = found()
 if fields == 0 then
   return 0
@@ -21,15 +22,15 @@ for i = 1, #counts, 2 do
     return -1
   end
 end
-redis.call('llen', KEYS[2]) -- fails, before anything is deleted, at a key of another type
+redis.call('llen', queue) -- fails, before anything is deleted, at a key of another type
 local gone = delete()
 if gone == 0 then
   return -2
 end
 if gone == fields then
-  local first = redis.call('lindex', KEYS[2], 0)
+  local first = redis.call('lindex', queue, 0)
   if first then
-    return tell(1, ARGV[2], ARGV[1] .. ':' .. first, '0')
+    return tell(1, publish, channel .. ':' .. first, '0')
   end
 end
 return 1

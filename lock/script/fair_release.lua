@@ -18,7 +18,8 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- It uses only commands that are not refused when memory is out, or those after the
 -- first write, which are not.
-local lock, queue, scores, signs, me = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
+local lock, queue, scores, signs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local me, channel, publish = ARGV[1], ARGV[2], ARGV[5]
 local now, doubt = tonumber(ARGV[3]), tonumber(ARGV[4])
 if not now or not doubt then
   return redis.error_reply('ERR wheellock: fair_release needs times')
@@ -108,7 +109,7 @@ if holders == 0 then
   end
   local i = 0
   while first and i < 16 do
-    local heard = redis.pcall(ARGV[5], ARGV[2] .. ':' .. first, '0')
+    local heard = redis.pcall(publish, channel .. ':' .. first, '0')
     if type(heard) == 'table' then
       refused = heard.err
     else

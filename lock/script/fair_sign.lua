@@ -22,6 +22,7 @@
 -- digit for each waiter: 1 if it must send fair_take, because nothing was done for it.
 local lock, queue, scores, signs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, patience, life, grace = clock or tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local suffix = ARGV[5]
 if not now or not patience or not life or not grace then
   return redis.error_reply('ERR wheellock: fair_sign needs times')
 end
@@ -43,7 +44,7 @@ for i = 6, #ARGV, 2 do
     if tonumber(at) > now and at - now < patience / 2 then
       time = tonumber(at) -- the clock was set back: no score is lowered
     end
-    redis.call('hset', signs, field, string.format('%.0f@%.0f', number, now) .. ARGV[5])
+    redis.call('hset', signs, field, string.format('%.0f@%.0f', number, now) .. suffix)
     redis.call('zadd', scores, string.format('%.0f', time + grace), field)
   end
   left[#left + 1] = still

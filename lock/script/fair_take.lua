@@ -46,9 +46,10 @@
 -- Answers {1, token} acquired; {0, pttl, first, sign, foreign} not: pttl in ms of
 -- who holds it (-1: none, -2: nobody), the first in the queue and its sign of life
 -- ("" if there is none), each at most 1,024 bytes of it, 1 if another library holds it.
-local lock, queue, scores, signs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, queue, scores, signs, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local me, lease, floor, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), clock or tonumber(ARGV[4])
-local patience, grace = tonumber(ARGV[5]), tonumber(ARGV[12])
+local patience, mySign, silent, silentSign = tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8]
+local life, channel, publish, grace, heirs = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13])
 if not lease or lease < 1 or not floor or not now or not patience or not grace then
   return redis.error_reply('ERR wheellock: fair_take needs a lease of at least 1 ms, a least token and a time')
 end
@@ -56,7 +57,7 @@ end
 redis.call('llen', queue)
 redis.call('zcard', scores)
 redis.call('hlen', signs)
-local refused = exhausted(KEYS[5])
+local refused = exhausted(counter)
 if refused then
   return refused
 end
@@ -67,11 +68,11 @@ local function may(...)
 end
 -- A place is in three keys. Without one of these it would be taken out of some of them.
 refused = may('zrem', scores, '') or may('hdel', signs, '')
-if not refused and (ARGV[14] or ARGV[8] ~= '') then
-  refused = may('lrem', KEYS[5], 1, '')
+if not refused and (#ARGV >= 14 or silentSign ~= '') then
+  refused = may('lrem', counter, 1, '')
 end
-if not refused and ARGV[13] ~= '0' then
-  refused = may('linsert', KEYS[5], 'before', '', '') or may('lrange', queue, 0, 0)
+if not refused and heirs ~= 0 then
+  refused = may('linsert', counter, 'before', '', '') or may('lrange', queue, 0, 0)
 end
 if refused then
   return refused
@@ -93,7 +94,7 @@ local function leave(field)
 end
 -- sign is the sign of life with its time, and at that time.
 local function sign(at)
-  return (string.gsub(ARGV[6], '^%d*', string.format('%%0@%.0f', at), 1))
+  return (string.gsub(mySign, '^%d*', string.format('%%0@%.0f', at), 1))
 end
 -- at is when a sign of life came.
 local function at(text)
@@ -104,12 +105,11 @@ local function refuse(pttl, first)
   local sign = first and redis.call('hget', signs, first) or ''
   return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), other}
 end
-local number = tonumber(string.match(ARGV[6], '^%d+') or '')
+local number = tonumber(string.match(mySign, '^%d+') or '')
 local last = number and tonumber(string.match(redis.call('hget', signs, me) or '', '^%d+') or '')
 if last and number <= last then
   return refuse(redis.call('pttl', lock), redis.call('lindex', queue, 0))
 end
-local heirs = tonumber(ARGV[13])
 if heirs > 0 then
   -- The waiter's earlier requests may have arrived in any order, some of them
   -- after others had taken their place: it keeps the foremost.
@@ -159,7 +159,7 @@ while first and swept < 200 do
     redis.call('lpop', queue)
     redis.call('zrem', scores, first)
     redis.call('hdel', signs, first)
-  elseif ARGV[8] ~= '' and first == ARGV[7] and redis.call('hget', signs, first) == ARGV[8] then
+  elseif silentSign ~= '' and first == silent and redis.call('hget', signs, first) == silentSign then
     leave(first)
   else
     break
@@ -169,11 +169,11 @@ while first and swept < 200 do
 end
 local pttl = redis.call('pttl', lock)
 if mine or pttl == -2 and (not first or first == me) then
-  refused = first and may('lrem', KEYS[5], 1, '')
+  refused = first and may('lrem', counter, 1, '')
   if refused then
     return refused
   end
-  local token = mint(KEYS[5], floor, 0)
+  local token = mint(counter, floor, 0)
   redis.call('hset', lock, me, '1')
   local set = redis.pcall('pttl', lock)
   if type(set) == 'number' and set < lease then
@@ -195,7 +195,7 @@ if mine or pttl == -2 and (not first or first == me) then
   end
   return {1, token}
 end
-if ARGV[6] ~= '' then
+if mySign ~= '' then
   local score = tonumber(redis.call('zscore', scores, me) or '')
   if not score then
     redis.call('lrange', queue, 0, 0) -- may it be called? Nothing below is refused between a place and its score
@@ -211,7 +211,7 @@ if ARGV[6] ~= '' then
     first = first or me
   end
   -- What those of Redisson's ahead take from my score. Each that went has taken its
-  -- own, so it is what was more than ARGV[12] at my last sign. If I am new, it is found in
+  -- own, so it is what was more than grace at my last sign. If I am new, it is found in
   -- the queue. One that was swept takes nothing; so now and then, the more seldom the
   -- longer it is, the whole queue is looked through. A long queue is not if all of it are
   -- ours, see fair_sign. The last of it always is: a newcomer of Redisson's builds on its
@@ -287,8 +287,8 @@ if ARGV[6] ~= '' then
     local set = 0
     if i < 4 and not ours then
       redis.call('persist', KEYS[i])
-    elseif redis.call('pttl', KEYS[i]) < tonumber(ARGV[9]) then
-      set = redis.pcall('pexpire', KEYS[i], ARGV[9])
+    elseif redis.call('pttl', KEYS[i]) < tonumber(life) then
+      set = redis.pcall('pexpire', KEYS[i], life)
     end
     if type(set) == 'table' then -- a place that would never end
       leave(me)
@@ -300,7 +300,7 @@ if woken and pttl == -2 then
   local i, told = 0, first
   while told and i < 16 do
     if told ~= me then
-      redis.pcall(ARGV[11], ARGV[10] .. ':' .. told, '0')
+      redis.pcall(publish, channel .. ':' .. told, '0')
     end
     -- One of ours that has given no sign for long may be dead: tell the next, too.
     i = i + 1

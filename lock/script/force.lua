@@ -10,6 +10,7 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- A copy that is late finds nothing: a client of this package uses no field again.
 -- Of a lock with more than 32 fields it looks at those that it deletes alone.
+local lock, channel, publish = KEYS[1], ARGV[1], ARGV[2]
 local fields, counts = found()
 if fields == 0 then
   return 0
@@ -27,10 +28,10 @@ if gone == 0 and not (fields == 1 and counts[1] == 'mode') then
 end
 -- A key that is gone may not be touched while its slot moves to another server of a Cluster.
 local left = fields - gone
-if left == 1 and redis.call('hexists', KEYS[1], 'mode') == 1 then
-  left = redis.call('del', KEYS[1]) - 1
+if left == 1 and redis.call('hexists', lock, 'mode') == 1 then
+  left = redis.call('del', lock) - 1
 end
 if left == 0 then
-  return tell(1, ARGV[2], ARGV[1], '0')
+  return tell(1, publish, channel, '0')
 end
 return 1

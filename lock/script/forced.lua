@@ -1,15 +1,17 @@
 -- The fields of a lock that a force script deletes: ARGV[3+].
 --
+-- KEYS[1]  the lock's hash
+local lock = KEYS[1]
 -- found returns how many fields the lock has, and a list of fields and counts: of all, or of
 -- more than 32 fields those of ARGV[3+] alone.
 local function found()
-  local fields, counts = redis.call('hlen', KEYS[1]), {}
+  local fields, counts = redis.call('hlen', lock), {}
   if fields <= 32 then
-    return fields, redis.call('hgetall', KEYS[1])
+    return fields, redis.call('hgetall', lock)
   end
   for i = 3, #ARGV do
     counts[#counts + 1] = ARGV[i]
-    counts[#counts + 1] = redis.call('hget', KEYS[1], ARGV[i]) or '1'
+    counts[#counts + 1] = redis.call('hget', lock, ARGV[i]) or '1'
   end
   return fields, counts
 end
@@ -22,7 +24,7 @@ end
 local function delete()
   local n = 0
   for i = 3, #ARGV do
-    n = n + redis.call('hdel', KEYS[1], ARGV[i])
+    n = n + redis.call('hdel', lock, ARGV[i])
   end
   return n
 end

@@ -7,11 +7,12 @@
 -- ARGV[3+]  its arguments after the keys
 --
 -- Answers {1, the command's answer}, {0} the hold is gone and nothing was run.
-local ended, unsure = gone(KEYS[1], ARGV[1])
+local lock, field, command = KEYS[1], ARGV[1], ARGV[2]
+local ended, unsure = gone(lock, field)
 if ended then
   return unsure or {0}
 end
-local call = {ARGV[2]}
+local call = {command}
 for i = 2, #KEYS do
   call[#call + 1] = KEYS[i]
 end

@@ -20,57 +20,61 @@
 -- {2, told, wait} released, so many subscribers told, and in so many ms somebody tries
 -- who did not hear of it (0: nobody); {0, pttl} neither hold is there
 -- (pttl -2: nobody's is).
-local lease = tonumber(ARGV[3])
+local lock, counter, polls = KEYS[1], KEYS[2], KEYS[3]
+local oldField, newField, leaseText, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[6]
+local ownSubscribers, publish, pollIn, always = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local lease = tonumber(leaseText)
 local floor = tonumber(ARGV[4])
+local wanted = tonumber(ARGV[5]) or 0
 if not lease or lease < 1 or not floor then
   return redis.error_reply('ERR wheellock: handoff needs a lease of at least 1 ms and a least token')
 end
-local repeated = redis.pcall('hexists', KEYS[1], ARGV[2]) == 1
+local repeated = redis.pcall('hexists', lock, newField) == 1
 if not repeated then
-  local ended, unsure = gone(KEYS[1], ARGV[1])
+  local ended, unsure = gone(lock, oldField)
   if ended then
-    return unsure or {0, redis.call('pttl', KEYS[1])}
+    return unsure or {0, redis.call('pttl', lock)}
   end
 end
-if ARGV[6] and not repeated then
-  local refused = KEYS[2] and exhausted(KEYS[2])
+if channel and not repeated then
+  local refused = counter and exhausted(counter)
   if refused then
     return refused
   end
-  local told = redis.pcall(ARGV[8], ARGV[6], '0')
+  local told = redis.pcall(publish, channel, '0')
   if type(told) == 'table' then
-    told = tonumber(ARGV[7]) + 1 -- who is not told may wait all the same
+    told = tonumber(ownSubscribers) + 1 -- who is not told may wait all the same
   end
-  local wait = KEYS[3] and redis.pcall('pttl', KEYS[3])
-  if type(wait) ~= 'number' or wait <= 0 or wait > tonumber(ARGV[9]) + 25 then
+  local wait = polls and redis.pcall('pttl', polls)
+  if type(wait) ~= 'number' or wait <= 0 or wait > tonumber(pollIn) + 25 then
     wait = 0
   end
-  if told > tonumber(ARGV[7]) or wait > 0 or ARGV[10] == '1' then
-    redis.call('hdel', KEYS[1], ARGV[1])
+  if told > tonumber(ownSubscribers) or wait > 0 or always == '1' then
+    redis.call('hdel', lock, oldField)
     return {2, told, wait}
   end
 end
 local token, more = 0, 0
 -- The commands that memory can refuse come first, so that a refusal changes nothing.
-if KEYS[2] then
-  token, more = mint(KEYS[2], floor, tonumber(ARGV[5]) or 0)
+if counter then
+  token, more = mint(counter, floor, wanted)
   if not token then
     return more
   end
 end
 if repeated then
-  if redis.call('pttl', KEYS[1]) < lease then
-    redis.call('pexpire', KEYS[1], ARGV[3])
+  if redis.call('pttl', lock) < lease then
+    redis.call('pexpire', lock, leaseText)
   end
 else
-  redis.call('hdel', KEYS[1], '') -- may it be called? What is set now could not be removed otherwise
-  redis.call('hset', KEYS[1], ARGV[2], '1')
-  local set = redis.pcall('pexpire', KEYS[1], ARGV[3]) -- another hold: it has the lease that it asked for
+  redis.call('hdel', lock, '') -- may it be called? What is set now could not be removed otherwise
+  redis.call('hset', lock, newField, '1')
+  local set = redis.pcall('pexpire', lock, leaseText) -- another hold: it has the lease that it asked for
   if type(set) == 'table' then -- the old hold stays as it was
-    redis.call('hdel', KEYS[1], ARGV[2])
+    redis.call('hdel', lock, newField)
     return set
   end
-  redis.call('hdel', KEYS[1], ARGV[1])
+  redis.call('hdel', lock, oldField)
 end
 if more > 0 then
   return {1, token, more}

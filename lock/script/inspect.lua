@@ -6,21 +6,22 @@
 -- lock and -1 if it has no TTL. {pttl, 1} is the lock of another library. Of more than
 -- 1,024 fields it answers so many, drawn at random, and the mode of a read-write lock. Of a
 -- longer field it answers 8,192 bytes, of a longer count 1,024.
-local answer = {redis.call('pttl', KEYS[1])}
-local fields, n = redis.pcall('hlen', KEYS[1]), 1024
+local lock = KEYS[1]
+local answer = {redis.call('pttl', lock)}
+local fields, n = redis.pcall('hlen', lock), 1024
 if type(fields) == 'table' then
-  local left = foreign(KEYS[1])
+  local left = foreign(lock)
   return left and {left, 1} or fields
 end
 local some
 if fields <= n then
-  some = redis.call('hgetall', KEYS[1])
+  some = redis.call('hgetall', lock)
 else
-  some = redis.pcall('hrandfield', KEYS[1], n, 'withvalues')
+  some = redis.pcall('hrandfield', lock, n, 'withvalues')
   if some.err then -- before Redis 6.2
-    some = redis.call('hscan', KEYS[1], '0', 'count', n)[2]
+    some = redis.call('hscan', lock, '0', 'count', n)[2]
   end
-  local mode = redis.call('hget', KEYS[1], 'mode')
+  local mode = redis.call('hget', lock, 'mode')
   if mode then
     answer[2], answer[3] = 'mode', string.sub(mode, 1, 1024)
   end

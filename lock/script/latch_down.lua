@@ -9,26 +9,27 @@
 --
 -- Answers the count that is left; 0 also if the latch was open.
 -- If the message was refused, the answer is {that number, the error}.
-local n, text = counter(KEYS[1])
+local latch, resultKey, channel, keepFor, publish = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local n, text = counter(latch)
 if not n then
   return text
 end
-redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
+redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
 local left = math.max(n - 1, 0)
 if not text then
-  redis.call('set', KEYS[2], left, 'px', ARGV[2])
+  redis.call('set', resultKey, left, 'px', keepFor)
   return left
 end
 local counted, refused
 if left > 0 then
-  counted, refused = remember(left, ARGV[2], 'decr', KEYS[1])
+  counted, refused = remember(left, keepFor, 'decr', latch)
 else
-  counted, refused = remember(left, ARGV[2], 'del', KEYS[1])
+  counted, refused = remember(left, keepFor, 'del', latch)
 end
 if not counted then
   return refused
 end
 if n == 1 then
-  return tell(left, ARGV[3], ARGV[1], '0') -- Redisson's word for "open"
+  return tell(left, publish, channel, '0') -- Redisson's word for "open"
 end
 return left

@@ -8,16 +8,17 @@
 --
 -- Answers 1 done, 0 the latch was open.
 -- If the message was refused, the answer is {that number, the error}.
-local n, text = counter(KEYS[1])
+local latch, resultKey, channel, keepFor, publish = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local n, text = counter(latch)
 if not n then
   return text
 end
-redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
-local gone, refused = remember(text and 1 or 0, ARGV[2], 'del', KEYS[1])
+redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+local gone, refused = remember(text and 1 or 0, keepFor, 'del', latch)
 if not gone then
   return refused
 end
 if gone == 1 then
-  return tell(gone, ARGV[3], ARGV[1], '1') -- Redisson's word for "deleted", and for "closed"
+  return tell(gone, publish, channel, '1') -- Redisson's word for "deleted", and for "closed"
 end
 return gone

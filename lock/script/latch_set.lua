@@ -9,13 +9,15 @@
 --
 -- Answers 1 done, 0 the latch is closed already.
 -- If the message was refused, the answer is {that number, the error}.
+local latch, resultKey = KEYS[1], KEYS[2]
+local count, channel, keepFor, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 done = '0'
-if not redis.call('get', KEYS[1]) then
-  redis.call('set', KEYS[1], ARGV[1])
+if not redis.call('get', latch) then
+  redis.call('set', latch, count)
   done = '1'
 end
-redis.call('set', KEYS[2], done, 'px', ARGV[3])
+redis.call('set', resultKey, done, 'px', keepFor)
 if done == '1' then
-  return tell(1, ARGV[4], ARGV[2], '1') -- Redisson's word for "closed", and for "deleted"
+  return tell(1, publish, channel, '1') -- Redisson's word for "closed", and for "deleted"
 end
 return tonumber(done)

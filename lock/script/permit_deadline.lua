@@ -4,5 +4,6 @@
 -- ARGV[1] the id, 32 lower-case hexadecimal digits, see permit_free
 --
 -- Answers the deadline as text, or nil if there is no such permit.
-local _, deadline = known(KEYS[1], ARGV[1])
+local taken, id = KEYS[1], ARGV[1]
+local _, deadline = known(taken, id)
 return deadline

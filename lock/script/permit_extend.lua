@@ -7,9 +7,10 @@
 -- ARGV[3] the client's clock in epoch ms. The server's stands in its place where it is known
 --
 -- Answers 1 done, 0 a permit is gone.
-local members = numbered(ARGV[1])
-local deadline = ARGV[2] + (clock and clock - ARGV[3] or 0)
-local all, refused = deadlines(KEYS[1], members)
+local taken, permits, clientDeadline, clientNow = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local members = numbered(permits)
+local deadline = clientDeadline + (clock and clock - clientNow or 0)
+local all, refused = deadlines(taken, members)
 if refused then
   if string.find(refused.err, 'WRONGTYPE', 1, true) then
     return 0 -- a key of another type has no permits any more
@@ -24,5 +25,5 @@ for i = 1, #members do
     late[#late + 1] = members[i]
   end
 end
-redis.call('zrem', KEYS[1], '') -- a write, so that memory that is out does not refuse what follows
-return put(KEYS[1], string.format('%.0f', deadline), late, 'xx') or 1
+redis.call('zrem', taken, '') -- a write, so that memory that is out does not refuse what follows
+return put(taken, string.format('%.0f', deadline), late, 'xx') or 1

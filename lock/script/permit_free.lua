@@ -16,34 +16,36 @@
 -- are taken, {1 for the first, ...}: then nothing has changed.
 -- Memory that is out does not refuse the release.
 -- If the message was refused, the answer is {1, the error}.
-local done = redis.call('get', KEYS[2])
+local semaphore, resultKey, taken = KEYS[1], KEYS[2], KEYS[3]
+local ids, clientNow, channel, keepFor, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local done = redis.call('get', resultKey)
 if not done then
-  local free, refused = counter(KEYS[1])
+  local free, refused = counter(semaphore)
   if not free then
     return refused
   end
   local members, gone = {}, {}
-  for i = 1, #ARGV[1] / 32 do
-    local member, deadline = known(KEYS[3], string.sub(ARGV[1], 32 * i - 31, 32 * i))
-    if deadline and tonumber(deadline) > (clock or tonumber(ARGV[2])) then
+  for i = 1, #ids / 32 do
+    local member, deadline = known(taken, string.sub(ids, 32 * i - 31, 32 * i))
+    if deadline and tonumber(deadline) > (clock or tonumber(clientNow)) then
       members[#members + 1] = member
     else
       gone[#gone + 1] = i
     end
   end
-  redis.call('zrem', KEYS[3], '') -- may it be called? And memory that is out refuses nothing behind a write
+  redis.call('zrem', taken, '') -- may it be called? And memory that is out refuses nothing behind a write
   if #gone == 0 then
-    free, refused = remember('done', ARGV[4], 'incrby', KEYS[1], #members)
+    free, refused = remember('done', keepFor, 'incrby', semaphore, #members)
     if not free then
       return refused
     end
     for _, member in ipairs(members) do
-      redis.call('zrem', KEYS[3], member)
+      redis.call('zrem', taken, member)
     end
-    return tell(1, ARGV[5], ARGV[3], string.format('%.0f', free))
+    return tell(1, publish, channel, string.format('%.0f', free))
   end
   done = table.concat(gone, ' ')
-  redis.call('set', KEYS[2], done, 'px', ARGV[4])
+  redis.call('set', resultKey, done, 'px', keepFor)
 end
 if done == 'done' then
   return 1

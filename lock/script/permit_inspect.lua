@@ -5,9 +5,10 @@
 -- ARGV[1] the client's clock in epoch ms: permits with a deadline up to it are free
 --
 -- Answers {exists, free, taken}.
-local free, text = counter(KEYS[1])
+local semaphore, taken, now = KEYS[1], KEYS[2], ARGV[1]
+local free, text = counter(semaphore)
 if not free then
   return text
 end
-local expired = redis.call('zcount', KEYS[2], '-inf', ARGV[1])
-return {text and 1 or 0, free + expired, redis.call('zcard', KEYS[2]) - expired}
+local expired = redis.call('zcount', taken, '-inf', now)
+return {text and 1 or 0, free + expired, redis.call('zcard', taken) - expired}

@@ -9,12 +9,14 @@
 -- Answers 1 all were there and are free now; -1 some were not, the rest is free.
 -- Memory that is out refuses none of it.
 -- If the message was refused, the answer is {that number, the error}.
-local free, refused = counter(KEYS[1])
+local semaphore, taken = KEYS[1], KEYS[2]
+local permits, channel, publish = ARGV[1], ARGV[2], ARGV[3]
+local free, refused = counter(semaphore)
 if not free then
   return refused
 end
-local members = numbered(ARGV[1])
-local back, now = giveBack(KEYS[1], KEYS[2], members)
+local members = numbered(permits)
+local back, now = giveBack(semaphore, taken, members)
 if not back then
   if string.find(now.err, 'WRONGTYPE', 1, true) then
     return -1 -- a key of another type has no permits any more
@@ -23,7 +25,7 @@ if not back then
 end
 if back > 0 then
   free = now
-  return tell(back == #members and 1 or -1, ARGV[3], ARGV[2], string.format('%.0f', free))
+  return tell(back == #members and 1 or -1, publish, channel, string.format('%.0f', free))
 end
 if back == #members then
   return 1

@@ -10,12 +10,12 @@
 -- of those that Redis refuses to renew; those of the
 -- others have a deadline of at least the new one. A key of the wrong type is a
 -- hold that is gone.
-local deadline = tonumber(ARGV[1])
-if not deadline or deadline < 1 or not tonumber(ARGV[2]) then
+local deadline, clientNow = tonumber(ARGV[1]), ARGV[2]
+if not deadline or deadline < 1 or not tonumber(clientNow) then
   return redis.error_reply('ERR wheellock: permit_renew needs a deadline and a time')
 end
 if clock then
-  deadline = deadline + clock - ARGV[2]
+  deadline = deadline + clock - clientNow
 end
 local text = string.format('%.0f', deadline)
 local gone = {}

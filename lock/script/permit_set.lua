@@ -12,16 +12,18 @@
 -- Answers 1. If more are taken, the counter of free ones is below 0 until enough
 -- of them have come back.
 -- If the message was refused, the answer is {that number, the error}.
-local free, refused = counter(KEYS[1])
+local semaphore, resultKey, taken = KEYS[1], KEYS[2], KEYS[3]
+local total, channel, keepFor, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local free, refused = counter(semaphore)
 if not free then
   return refused
 end
-local more = tonumber(ARGV[1]) - free - redis.call('zcard', KEYS[3])
-free, refused = remember('1', ARGV[3], 'incrby', KEYS[1], string.format('%.0f', more))
+local more = tonumber(total) - free - redis.call('zcard', taken)
+free, refused = remember('1', keepFor, 'incrby', semaphore, string.format('%.0f', more))
 if not free then
   return refused
 end
 if more > 0 then
-  return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
+  return tell(1, publish, channel, string.format('%.0f', free))
 end
 return 1

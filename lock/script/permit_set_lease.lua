@@ -10,12 +10,14 @@
 -- ARGV[4] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 no such permit is taken.
-local member, deadline = known(KEYS[1], ARGV[1])
-local now = clock or tonumber(ARGV[3])
-redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
+local taken, resultKey = KEYS[1], KEYS[2]
+local id, clientDeadline, clientNow, keepFor = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local member, deadline = known(taken, id)
+local now = clock or tonumber(clientNow)
+redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
 if deadline and tonumber(deadline) > now then
-  local set, refused = remember('1', ARGV[4], 'zadd', KEYS[1], 'xx', string.format('%.0f', now + ARGV[2] - ARGV[3]), member)
+  local set, refused = remember('1', keepFor, 'zadd', taken, 'xx', string.format('%.0f', now + clientDeadline - clientNow), member)
   return set and 1 or refused
 end
-redis.call('set', KEYS[2], '0', 'px', ARGV[4])
+redis.call('set', resultKey, '0', 'px', keepFor)
 return 0

@@ -16,22 +16,24 @@
 -- Answers {taken, free, ms}: taken is 0 if there were too few; free is what is
 -- left; ms until the next permit expires, -1 if none does. A counter that does
 -- not exist has no permits.
-local free, refused = counter(KEYS[1])
+local semaphore, takenKey = KEYS[1], KEYS[2]
+local id, number, fewer, channel, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[6], ARGV[7]
+local most = tonumber(number)
+local now, deadline = ARGV[5], ARGV[4]
+local free, refused = counter(semaphore)
 if not free then
   return refused
 end
-local most = tonumber(ARGV[2])
-local now, deadline = ARGV[5], ARGV[4]
 if clock then
   now, deadline = string.format('%.0f', clock), string.format('%.0f', deadline + clock - now)
 end
 if not most then
   return redis.error_reply('ERR wheellock: permit_take needs a number of permits')
 end
-local ttl, back = redis.call('pttl', KEYS[1]), 0
+local ttl, back = redis.call('pttl', semaphore), 0
 for k = 8, #ARGV + 1 do
-  local gone = ARGV[k] and numbered(ARGV[k]) or redis.call('zrangebyscore', KEYS[2], '-inf', now, 'limit', 0, 1000)
-  local n, left = giveBack(KEYS[1], KEYS[2], gone)
+  local gone = ARGV[k] and numbered(ARGV[k]) or redis.call('zrangebyscore', takenKey, '-inf', now, 'limit', 0, 1000)
+  local n, left = giveBack(semaphore, takenKey, gone)
   if not n then
     return left
   end
@@ -40,12 +42,12 @@ end
 -- answer tells what came back, and returns what it is given.
 local function answer(what)
   if back > 0 and free > 0 then
-    redis.pcall(ARGV[7], ARGV[6], string.format('%.0f', free))
+    redis.pcall(publish, channel, string.format('%.0f', free))
   end
   return what
 end
-local members, taken = numbered(ARGV[1] .. ARGV[2]), 0
-local there, refused = deadlines(KEYS[2], members)
+local members, taken = numbered(id .. number), 0
+local there, refused = deadlines(takenKey, members)
 if refused then
   return refused
 end
@@ -55,7 +57,7 @@ for i = 1, most do
   end
 end
 if taken == 0 then
-  if ARGV[3] == '1' then
+  if fewer == '1' then
     most = math.min(most, free)
   end
   if most > 0 and free >= most then
@@ -64,21 +66,21 @@ if taken == 0 then
       members[i] = nil
     end
     -- They are counted out last: by then nothing else can be refused any more.
-    local set = put(KEYS[2], deadline, members)
+    local set = put(takenKey, deadline, members)
     if not set and ttl > 0 then
-      set = redis.pcall('pexpire', KEYS[2], ttl) -- a semaphore that ends takes its permits along
+      set = redis.pcall('pexpire', takenKey, ttl) -- a semaphore that ends takes its permits along
     end
     if type(set) ~= 'table' then
-      set = redis.pcall('decrby', KEYS[1], string.format('%.0f', taken))
+      set = redis.pcall('decrby', semaphore, string.format('%.0f', taken))
     end
     if type(set) == 'table' then
-      remove(KEYS[2], members)
+      remove(takenKey, members)
       return answer(set)
     end
     free = set
   end
 end
-local first = redis.pcall('zrange', KEYS[2], 0, 0, 'withscores')
+local first = redis.pcall('zrange', takenKey, 0, 0, 'withscores')
 local left = -1
 if first[2] and tonumber(first[2]) < 922337203685477 then -- Redisson's "never"
   left = math.max(tonumber(first[2]) - tonumber(now), 0)

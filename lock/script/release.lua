@@ -8,12 +8,13 @@
 -- Answers 1 + the number of subscribers told: released; -1 the hold is gone.
 -- If the message was refused, the answer is {that number, the error}.
 -- It uses only commands that are not refused when memory is out.
-local fields = redis.pcall('hlen', KEYS[1])
+local lock, field, channel, publish = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local fields = redis.pcall('hlen', lock)
 -- It is not asked afterwards, because a key that is gone may not be touched while its
 -- slot moves to another server of a Cluster.
 local gone = fields
 if type(fields) == 'number' or string.find(fields.err, 'WRONGTYPE', 1, true) then
-  gone = redis.pcall('hdel', KEYS[1], ARGV[1])
+  gone = redis.pcall('hdel', lock, field)
 end
 if gone ~= 1 or type(fields) ~= 'number' then
   -- A key of another type has no hold any more.
@@ -24,7 +25,7 @@ if gone ~= 1 or type(fields) ~= 'number' then
 end
 if fields == 1 then
   -- It is released, whatever becomes of the message.
-  local told = redis.pcall(ARGV[3] or 'publish', ARGV[2], '0')
+  local told = redis.pcall(publish or 'publish', channel, '0')
   if type(told) == 'table' then
     return {1, told.err}
   end

@@ -10,6 +10,7 @@
 -- there. Up to 32 fields are all looked at, with at most 4,096 timeouts. Of more the dead are
 -- drawn, those without a timeout: 16 fields at a time, up to 1,024 and 4,096 timeouts a call.
 -- So the fields become few if most are dead, and stay many only as long as many live.
+local lock = KEYS[1]
 local writers, channel, publish, prefix, word
 local few, drawn, most, looks = 32, 16, 1024, 4096
 local seen, looked, cursor, buried = 0, 0, nil, false -- what this call has drawn, and whether it removed any
@@ -27,18 +28,18 @@ local function timeout(field, n)
 end
 -- crowded reports whether there are more fields than are all looked at, those apart that go.
 local function crowded(go)
-  return redis.call('hlen', KEYS[1]) > 1 + few + #go
+  return redis.call('hlen', lock) > 1 + few + #go
 end
 -- draw returns some fields with their counts, and from where the next are to be drawn.
 local function draw(cursor)
   if not cursor then
-    local some = redis.pcall('hrandfield', KEYS[1], drawn, 'withvalues')
+    local some = redis.pcall('hrandfield', lock, drawn, 'withvalues')
     if not some.err then
       return some
     end
-    cursor = redis.call('pttl', KEYS[1]) * 7919 % 4294967296 -- before Redis 6.2: HSCAN, from somewhere
+    cursor = redis.call('pttl', lock) * 7919 % 4294967296 -- before Redis 6.2: HSCAN, from somewhere
   end
-  local page = redis.pcall('hscan', KEYS[1], string.format('%.0f', cursor), 'count', drawn)
+  local page = redis.pcall('hscan', lock, string.format('%.0f', cursor), 'count', drawn)
   if page.err then
     return {}, -1 -- neither is permitted, so nobody is known to be dead
   end
@@ -69,7 +70,7 @@ local function owners(field, count)
 end
 -- bury removes dead fields as long as all that it draws are dead. Those that go are neither.
 local function bury(go)
-  local mode = redis.call('hget', KEYS[1], 'mode')
+  local mode = redis.call('hget', lock, 'mode')
   while seen < most and (mode == 'read' or mode == 'write') and crowded(go) do
     local some, readers, all, dead = nil, {}, {}, {}
     some, cursor = draw(cursor)
@@ -99,7 +100,7 @@ local function bury(go)
       end
     end
     if #dead > 0 then
-      redis.call('hdel', KEYS[1], unpack(dead))
+      redis.call('hdel', lock, unpack(dead))
       buried = true
     end
   end
@@ -121,17 +122,17 @@ local function rest(go)
   bury(go)
   if crowded(go) then
     -- A lock has one writer.
-    local mode = redis.call('hget', KEYS[1], 'mode')
+    local mode = redis.call('hget', lock, 'mode')
     local writing = mode == 'write'
     for _, field in ipairs(go) do
-      if string.sub(field, -6) == ':write' and redis.call('hexists', KEYS[1], field) == 1 then
+      if string.sub(field, -6) == ':write' and redis.call('hexists', lock, field) == 1 then
         writing = false
       end
     end
     return mode, writing, math.huge
   end
   local mode, writing, longest, sum = false, false, 0, 0
-  local fields = redis.call('hgetall', KEYS[1])
+  local fields = redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
     if fields[i] == 'mode' then
       mode = fields[i + 1]
@@ -166,13 +167,13 @@ local function settle(mode, writing, longest)
     return 0
   end
   if longest == 0 then
-    redis.call('del', KEYS[1])
+    redis.call('del', lock)
   elseif longest < math.huge then
-    redis.pcall('pexpire', KEYS[1], longest) -- where it is refused, the lock lives longer
+    redis.pcall('pexpire', lock, longest) -- where it is refused, the lock lives longer
   end
   if mode == 'write' then
     if longest > 0 then
-      redis.call('hset', KEYS[1], 'mode', 'read')
+      redis.call('hset', lock, 'mode', 'read')
     end
     if writers then
       redis.call('del', writers)

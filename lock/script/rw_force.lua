@@ -13,23 +13,24 @@
 -- nothing by themselves, expire.
 -- If the message was refused, the answer is {that number, the error}.
 -- A copy that is late finds nothing: a client of this package uses no field again.
-local fields = redis.call('hlen', KEYS[1])
+local lock = KEYS[1]
+writers, channel, publish, prefix, word = KEYS[2], ARGV[1], ARGV[2], ARGV[3], '1'
+local fields = redis.call('hlen', lock)
 if fields == 0 then
   return 0
 end
-local mode = redis.call('hget', KEYS[1], 'mode')
+local mode = redis.call('hget', lock, 'mode')
 if mode ~= 'read' and mode ~= 'write' then
   return -1
 end
-writers, channel, publish, prefix, word = KEYS[2], ARGV[1], ARGV[2], ARGV[3], '1'
 local go, gone = going(4), 0
 local known = {}
 if not crowded({}) then
-  known = redis.call('hgetall', KEYS[1])
+  known = redis.call('hgetall', lock)
 else -- of many those that go are looked at
   for _, field in ipairs(go) do
     known[#known + 1] = field
-    known[#known + 1] = redis.call('hget', KEYS[1], field) or '1'
+    known[#known + 1] = redis.call('hget', lock, field) or '1'
   end
 end
 for i = 1, #known, 2 do
@@ -40,7 +41,7 @@ for i = 1, #known, 2 do
 end
 local was, writing, longest = rest(go)
 for i = 4, #ARGV do
-  gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
+  gone = gone + redis.call('hdel', lock, ARGV[i])
 end
 local others = gone == 0 and fields > 1
 if others and not buried then

@@ -16,56 +16,58 @@
 -- Answers {1, 1} acquired, {0, ms} held for writing, or a writer waits, for that
 -- long (-1: no TTL), {0, ms, 1} held by another library. The timeouts of ARGV[8+] are named here and not in KEYS, as
 -- are those of other readers in the release scripts; they share the lock's slot.
-local lease = tonumber(ARGV[2])
+local lock, timeoutKey = KEYS[1], KEYS[2]
+local field, leaseText, ownWrite, writersFirst = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local lease = tonumber(leaseText)
+writers, channel, publish, prefix = KEYS[3], ARGV[6], ARGV[7], ARGV[5]
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_read needs a lease of at least 1 ms')
 end
-local found = redis.pcall('hget', KEYS[1], 'mode')
+local found = redis.pcall('hget', lock, 'mode')
 if type(found) == 'table' then
-  local left = foreign(KEYS[1])
+  local left = foreign(lock)
   return left and {0, left, 1} or found
 end
-writers, channel, publish, prefix = KEYS[3], ARGV[6], ARGV[7], ARGV[5]
 local mode = tidy()
-local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
+local mine = redis.call('hexists', lock, field) == 1
 -- refusal returns for how long others keep the lock, if they do.
 local function refusal()
   if mode == 'write' then
-    if ARGV[3] == '' or redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
-      return {0, redis.call('pttl', KEYS[1])}
+    if ownWrite == '' or redis.call('hexists', lock, ownWrite) == 0 then
+      return {0, redis.call('pttl', lock)}
     end
-  elseif mode ~= 'read' and redis.call('exists', KEYS[1]) == 1 then
-    return {0, redis.call('pttl', KEYS[1])} -- another sort of lock
-  elseif ARGV[4] == '1' and redis.call('exists', KEYS[3]) == 1 then
-    return {0, redis.call('pttl', KEYS[3])}
+  elseif mode ~= 'read' and redis.call('exists', lock) == 1 then
+    return {0, redis.call('pttl', lock)} -- another sort of lock
+  elseif writersFirst == '1' and redis.call('exists', writers) == 1 then
+    return {0, redis.call('pttl', writers)}
   end
 end
 local refused = not mine and refusal()
 if refused and thinned() then
-  mode = redis.call('hget', KEYS[1], 'mode')
+  mode = redis.call('hget', lock, 'mode')
   refused = refusal()
 end
 if refused then
   return refused
 end
 -- The timeout first: by itself it is nothing, and a reader without it is dead.
-if redis.call('pttl', KEYS[2]) < lease then
-  redis.call('set', KEYS[2], '1', 'px', ARGV[2])
+if redis.call('pttl', timeoutKey) < lease then
+  redis.call('set', timeoutKey, '1', 'px', leaseText)
 end
-local never = redis.pcall('hset', KEYS[1], ARGV[1], '1')
+local never = redis.pcall('hset', lock, field, '1')
 if type(never) == 'number' then
   if not mode then
-    redis.call('hset', KEYS[1], 'mode', 'read')
+    redis.call('hset', lock, 'mode', 'read')
   end
-  never = prolong(KEYS[1], lease)
+  never = prolong(lock, lease)
 end
 if never then -- nobody holds a lock that would never end
   if not mine then
-    redis.call('del', KEYS[2])
-    redis.call('hdel', KEYS[1], ARGV[1])
+    redis.call('del', timeoutKey)
+    redis.call('hdel', lock, field)
   end
   if not mode then
-    redis.call('hdel', KEYS[1], 'mode')
+    redis.call('hdel', lock, 'mode')
   end
   return never
 end

@@ -7,23 +7,25 @@
 -- ARGV[3] lease in ms, at least 1
 --
 -- Answers 1 done, 0 the hold is gone.
+local lock, timeoutKey = KEYS[1], KEYS[2]
+local field, count = ARGV[1], ARGV[2]
 local lease = tonumber(ARGV[3])
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_read_reenter needs a lease of at least 1 ms')
 end
-local ended, unsure = gone(KEYS[1], ARGV[1])
+local ended, unsure = gone(lock, field)
 if ended then
   return unsure or 0
 end
-if redis.call('exists', KEYS[2]) == 0 then
-  redis.call('del', KEYS[2]) -- a replica says READONLY to it
+if redis.call('exists', timeoutKey) == 0 then
+  redis.call('del', timeoutKey) -- a replica says READONLY to it
   return 0
 end
-redis.call('hdel', KEYS[1], '') -- as in reenter
+redis.call('hdel', lock, '') -- as in reenter
 for i = 1, 2 do
   if redis.call('pttl', KEYS[i]) < lease then
     redis.call('pexpire', KEYS[i], lease)
   end
 end
-redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+redis.call('hset', lock, field, count)
 return 1

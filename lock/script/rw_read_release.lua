@@ -14,18 +14,19 @@
 -- readers as their timeouts say, Redisson's among them, that of a writer, whose
 -- reader this was, unchanged. While many read it stays as it is, see rw_fields.
 -- It uses only commands that are not refused when memory is out.
-local ended, unsure = gone(KEYS[1], ARGV[1])
+local lock, timeoutKey, field = KEYS[1], KEYS[2], ARGV[1]
+writers, channel, publish, prefix = KEYS[3], ARGV[2], ARGV[4] or 'publish', ARGV[3]
+local ended, unsure = gone(lock, field)
 if ended then
   if not unsure then
-    redis.call('del', KEYS[2])
+    redis.call('del', timeoutKey)
   end
   return unsure or -1
 end
-writers, channel, publish, prefix = KEYS[3], ARGV[2], ARGV[4] or 'publish', ARGV[3]
-local mode, writing, longest = rest({ARGV[1], [ARGV[1]] = true})
-redis.call('hdel', KEYS[1], '') -- may both be called? And a write, so that memory that is out does not refuse what follows
-redis.call('del', KEYS[2])
-redis.call('hdel', KEYS[1], ARGV[1])
+local mode, writing, longest = rest({field, [field] = true})
+redis.call('hdel', lock, '') -- may both be called? And a write, so that memory that is out does not refuse what follows
+redis.call('del', timeoutKey)
+redis.call('hdel', lock, field)
 local told, refusal = settle(mode, writing, longest)
 if refusal then
   return {1, refusal}

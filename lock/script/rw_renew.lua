@@ -9,13 +9,14 @@
 -- that Redis refuses to renew; the others now have a TTL of at least the lease, and so has their timeout, whose name is made here as
 -- Redisson makes it: it shares the lock's slot. A key of the wrong type is a hold
 -- that is gone. Only commands that are not refused when memory is out.
-local lease = tonumber(ARGV[1])
+local leaseText, client = ARGV[1], ARGV[2]
+local lease = tonumber(leaseText)
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_renew needs a lease of at least 1 ms')
 end
 local gone = {}
 for i = 1, #KEYS do
-  local key, field = KEYS[i], ARGV[2] .. ARGV[i + 2]
+  local key, field = KEYS[i], client .. ARGV[i + 2]
   local prefix = key
   if not string.find(key, '{', 1, true) then
     prefix = '{' .. key .. '}'
@@ -30,13 +31,13 @@ for i = 1, #KEYS do
   elseif there == 1 then
     local set = left
     if left < lease then
-      set = redis.pcall('pexpire', timeout, ARGV[1])
+      set = redis.pcall('pexpire', timeout, leaseText)
     end
     if type(set) == 'number' then
       set = redis.pcall('pttl', key)
     end
     if type(set) == 'number' and set < lease then
-      set = redis.pcall('pexpire', key, ARGV[1])
+      set = redis.pcall('pexpire', key, leaseText)
     end
     if type(set) == 'table' then
       if string.find(set.err, 'READONLY', 1, true) then

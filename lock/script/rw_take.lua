@@ -3,22 +3,22 @@
 -- tidy takes the fields ARGV[8+] out, of earlier attempts, and what the dead have left. It
 -- returns the mode of the lock then, false if nobody has it.
 local function tidy()
-  local go, mode = going(8), redis.call('hget', KEYS[1], 'mode')
+  local go, mode = going(8), redis.call('hget', lock, 'mode')
   if #go > 0 or mode == 'write' then
     local was, writing, longest = rest(go)
     local n = 0
     for i = 8, #ARGV do
-      n = n + redis.call('hdel', KEYS[1], ARGV[i])
+      n = n + redis.call('hdel', lock, ARGV[i])
       redis.call('del', prefix .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
     end
     -- A writer's mode without a writer is what an earlier version has left.
     if n > 0 or buried or was == 'write' and not writing then
       settle(was, writing, longest)
     end
-    mode = redis.call('hget', KEYS[1], 'mode')
+    mode = redis.call('hget', lock, 'mode')
   end
-  if (mode == 'read' or mode == 'write') and redis.call('hlen', KEYS[1]) == 1 then
-    redis.call('del', KEYS[1])
+  if (mode == 'read' or mode == 'write') and redis.call('hlen', lock) == 1 then
+    redis.call('del', lock)
     mode = false
   end
   return mode

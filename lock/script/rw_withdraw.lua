@@ -9,11 +9,12 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- How many there are is asked first, because a key that is gone may not be touched while its slot
 -- moves to another server of a Cluster.
-local waiting = redis.call('hlen', KEYS[1])
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+local writers, writer, channel, publish = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local waiting = redis.call('hlen', writers)
+if redis.call('hdel', writers, writer) == 0 then
   return 0
 end
 if waiting == 1 then
-  return tell(1, ARGV[3], ARGV[2], '1')
+  return tell(1, publish, channel, '1')
 end
 return 1

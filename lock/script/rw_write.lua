@@ -14,44 +14,46 @@
 --
 -- Answers {1, 1} acquired, {0, pttl} held by others (pttl in ms, -1: none),
 -- {0, pttl, 1} held by another library.
-local lease = tonumber(ARGV[2])
+local lock = KEYS[1]
+local field, leaseText, writer, keepOut = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local lease = tonumber(leaseText)
+writers, channel, publish, prefix = KEYS[2], ARGV[6], ARGV[7], ARGV[5]
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_write needs a lease of at least 1 ms')
 end
-local found = redis.pcall('hget', KEYS[1], 'mode')
+local found = redis.pcall('hget', lock, 'mode')
 if type(found) == 'table' then
-  local left = foreign(KEYS[1])
+  local left = foreign(lock)
   return left and {0, left, 1} or found
 end
-redis.call('hlen', KEYS[2]) -- fails, before anything is changed, at a key of another type
-writers, channel, publish, prefix = KEYS[2], ARGV[6], ARGV[7], ARGV[5]
+redis.call('hlen', writers) -- fails, before anything is changed, at a key of another type
 tidy()
-local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
-if not mine and redis.call('exists', KEYS[1]) == 1 and not (thinned() and redis.call('exists', KEYS[1]) == 0) then
-  if ARGV[4] ~= '0' and redis.call('hget', KEYS[1], 'mode') == 'read' then
-    redis.call('hset', KEYS[2], ARGV[3], '1')
-    local never = prolong(KEYS[2], tonumber(ARGV[4]))
+local mine = redis.call('hexists', lock, field) == 1
+if not mine and redis.call('exists', lock) == 1 and not (thinned() and redis.call('exists', lock) == 0) then
+  if keepOut ~= '0' and redis.call('hget', lock, 'mode') == 'read' then
+    redis.call('hset', writers, writer, '1')
+    local never = prolong(writers, tonumber(keepOut))
     if never then -- readers would be kept out for ever
-      redis.call('hdel', KEYS[2], ARGV[3])
+      redis.call('hdel', writers, writer)
       return never
     end
   end
-  return {0, redis.call('pttl', KEYS[1])}
+  return {0, redis.call('pttl', lock)}
 end
-local waits = redis.call('hexists', KEYS[2], ARGV[3]) == 1
+local waits = redis.call('hexists', writers, writer) == 1
 if waits then
-  redis.call('hdel', KEYS[2], '') -- may it be called? Nothing below is refused once the lock is taken
+  redis.call('hdel', writers, '') -- may it be called? Nothing below is refused once the lock is taken
 end
-redis.call('hset', KEYS[1], 'mode', 'write')
-redis.call('hset', KEYS[1], ARGV[1], '1')
-local never = prolong(KEYS[1], lease)
+redis.call('hset', lock, 'mode', 'write')
+redis.call('hset', lock, field, '1')
+local never = prolong(lock, lease)
 if never then -- nobody holds a lock that would never end
   if not mine then
-    redis.call('hdel', KEYS[1], ARGV[1], 'mode')
+    redis.call('hdel', lock, field, 'mode')
   end
   return never
 end
 if waits then
-  redis.call('hdel', KEYS[2], ARGV[3])
+  redis.call('hdel', writers, writer)
 end
 return {1, 1}

@@ -11,28 +11,29 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- If its owner reads too, the lock is held for reading from now on. Readers have
 -- their turn before writers that wait keep them out again.
-local ended, unsure = gone(KEYS[1], ARGV[1])
+local lock, field = KEYS[1], ARGV[1]
+writers, channel, publish, prefix = KEYS[2], ARGV[2], ARGV[4] or 'publish', ARGV[3]
+local ended, unsure = gone(lock, field)
 if ended then
   return unsure or -1
 end
-writers, channel, publish, prefix = KEYS[2], ARGV[2], ARGV[4] or 'publish', ARGV[3]
-local mode, writing, longest = rest({ARGV[1], [ARGV[1]] = true})
+local mode, writing, longest = rest({field, [field] = true})
 -- What settle does later is done first where it may be refused.
-redis.call('hdel', KEYS[1], '') -- a write, so that memory that is out does not refuse what follows
+redis.call('hdel', lock, '') -- a write, so that memory that is out does not refuse what follows
 if mode == 'write' and not writing then
   if longest > 0 then
-    redis.call('hset', KEYS[1], 'mode', 'read')
+    redis.call('hset', lock, 'mode', 'read')
   end
   local gone = redis.pcall('del', writers)
   if type(gone) == 'table' then
     if longest > 0 then
-      redis.call('hset', KEYS[1], 'mode', 'write')
+      redis.call('hset', lock, 'mode', 'write')
     end
     return gone
   end
   writers = nil
 end
-redis.call('hdel', KEYS[1], ARGV[1])
+redis.call('hdel', lock, field)
 local told, refusal = settle(mode, writing, longest)
 if refusal then
   return {1, refusal}

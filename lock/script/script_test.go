@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -84,6 +85,27 @@ func TestNoPieceOfAScriptStandsInAnother(t *testing.T) {
 				t.Errorf("this stands in %s and in %s:\n%s", other, name, piece)
 			}
 			stands[piece] = name
+		}
+	}
+}
+
+// TestArgumentsAreNamed: below a file's header, which is comments and then assignments, code and
+// comments use the names that the header gives to arguments and keys.
+func TestArgumentsAreNamed(t *testing.T) {
+	files, err := filepath.Glob("*.lua")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	header := regexp.MustCompile(`^(--|(local )?[\w, ]+ = )`)
+	indexed := regexp.MustCompile(`\b(ARGV|KEYS|args|keys)\[\d`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		inHeader := true
+		for line := range strings.Lines(string(text)) {
+			inHeader = inHeader && header.MatchString(line) && !strings.Contains(line, "call(")
+			if !inHeader && indexed.MatchString(line) {
+				t.Errorf("%s: give this argument a name in the header: %s", name, strings.TrimSpace(line))
+			}
 		}
 	}
 }

@@ -9,20 +9,22 @@
 --
 -- Answers 1 done; 0 refused, because there would be more than 2^31-1.
 -- If the message was refused, the answer is {that number, the error}.
-local free, refused = counter(KEYS[1])
+local semaphore, resultKey = KEYS[1], KEYS[2]
+local more, channel, keepFor, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local free, refused = counter(semaphore)
 if not free then
   return refused
 end
-redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
-if free + tonumber(ARGV[1]) > 2147483647 then
-  redis.call('set', KEYS[2], '0', 'px', ARGV[3])
+redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+if free + tonumber(more) > 2147483647 then
+  redis.call('set', resultKey, '0', 'px', keepFor)
   return 0
 end
-free, refused = remember('1', ARGV[3], 'incrby', KEYS[1], ARGV[1])
+free, refused = remember('1', keepFor, 'incrby', semaphore, more)
 if not free then
   return refused
 end
-if tonumber(ARGV[1]) > 0 then
-  return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
+if tonumber(more) > 0 then
+  return tell(1, publish, channel, string.format('%.0f', free))
 end
 return 1

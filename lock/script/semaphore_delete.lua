@@ -7,12 +7,13 @@
 -- ARGV[1] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 there was none.
-local n, text = counter(KEYS[1])
+local semaphore, resultKey, taken, keepFor = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+local n, text = counter(semaphore)
 if not n then
   return text
 end
-local permits = KEYS[3] and redis.call('zcard', KEYS[3]) or 0 -- fails, before anything is deleted, at a key of another type
-redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
+local permits = taken and redis.call('zcard', taken) or 0 -- fails, before anything is deleted, at a key of another type
+redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
 done = (text or permits > 0) and 1 or 0
-local gone, never = remember(done, ARGV[1], 'del', KEYS[1], KEYS[3] or KEYS[1])
+local gone, never = remember(done, keepFor, 'del', semaphore, taken or semaphore)
 return gone and done or never

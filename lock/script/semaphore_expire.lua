@@ -7,19 +7,21 @@
 -- ARGV[2] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 there is no such semaphore.
-local n, text = counter(KEYS[1])
+local semaphore, resultKey, taken = KEYS[1], KEYS[2], KEYS[3]
+local life, keepFor = ARGV[1], ARGV[2]
+local n, text = counter(semaphore)
 if not n then
   return text
 end
-if KEYS[3] then
-  redis.call('zcard', KEYS[3]) -- fails at a key of another type, whose end is no matter of ours
+if taken then
+  redis.call('zcard', taken) -- fails at a key of another type, whose end is no matter of ours
 end
-redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
-local set, never = remember(text and 1 or 0, ARGV[2], 'pexpire', KEYS[1], ARGV[1])
+redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+local set, never = remember(text and 1 or 0, keepFor, 'pexpire', semaphore, life)
 if not set then
   return never
 end
-if set == 1 and KEYS[3] then
-  redis.call('pexpire', KEYS[3], ARGV[1]) -- one that comes later gets what is left, see permit_take
+if set == 1 and taken then
+  redis.call('pexpire', taken, life) -- one that comes later gets what is left, see permit_take
 end
 return set

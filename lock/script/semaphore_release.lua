@@ -11,19 +11,21 @@
 -- Answers 1 done; 0 there is no such semaphore; -1 refused, because there would be
 -- more than 2^31-1.
 -- If the message was refused, the answer is {that number, the error}.
-local free, text = counter(KEYS[1])
+local semaphore, resultKey = KEYS[1], KEYS[2]
+local number, channel, keepFor, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local free, text = counter(semaphore)
 if not free then
   return text
 end
-redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
-local more, refused = tonumber(ARGV[1]), nil
+redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+local more, refused = tonumber(number), nil
 if text and more > 0 and free + more <= 2147483647 then
-  free, refused = remember('1', ARGV[3], 'incrby', KEYS[1], ARGV[1])
+  free, refused = remember('1', keepFor, 'incrby', semaphore, number)
   if not free then
     return refused
   end
-  return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
+  return tell(1, publish, channel, string.format('%.0f', free))
 end
 done = not text and '0' or free + more > 2147483647 and '-1' or '1'
-redis.call('set', KEYS[2], done, 'px', ARGV[3])
+redis.call('set', resultKey, done, 'px', keepFor)
 return tonumber(done)

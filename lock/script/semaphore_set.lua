@@ -10,13 +10,15 @@
 --
 -- Answers 1 done, 0 the semaphore exists.
 -- If the message was refused, the answer is {that number, the error}.
+local semaphore, resultKey = KEYS[1], KEYS[2]
+local number, channel, keepFor, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 done = '0'
-if not redis.call('get', KEYS[1]) then
-  redis.call('set', KEYS[1], ARGV[1])
+if not redis.call('get', semaphore) then
+  redis.call('set', semaphore, number)
   done = '1'
 end
-redis.call('set', KEYS[2], done, 'px', ARGV[3])
+redis.call('set', resultKey, done, 'px', keepFor)
 if done == '1' then
-  return tell(1, ARGV[4], ARGV[2], ARGV[1])
+  return tell(1, publish, channel, number)
 end
 return tonumber(done)

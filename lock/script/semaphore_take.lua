@@ -7,24 +7,25 @@
 --
 -- Answers {taken, free}: taken is 0 if there were too few, and free is what is
 -- left now. A counter that does not exist has no permits.
-local free, refused = counter(KEYS[1])
+local semaphore, resultKey, number, keepFor = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local free, refused = counter(semaphore)
 if not free then
   return refused
 end
-local taken = redis.call('get', KEYS[2])
+local taken = redis.call('get', resultKey)
 if not taken then
-  local wanted = ARGV[1]
+  local wanted = number
   if wanted == 'all' then
     wanted = string.format('%.0f', math.max(free, 0))
   end
   if wanted ~= '0' and free >= tonumber(wanted) then
-    free, refused = remember(wanted, ARGV[2], 'decrby', KEYS[1], wanted)
+    free, refused = remember(wanted, keepFor, 'decrby', semaphore, wanted)
     if not free then
       return refused
     end
     taken = wanted
   else
-    redis.call('set', KEYS[2], '0', 'px', ARGV[2])
+    redis.call('set', resultKey, '0', 'px', keepFor)
     taken = '0'
   end
 end

@@ -3,8 +3,9 @@
 -- KEYS[1] the counter of free permits
 --
 -- Answers what is left in ms; -1 it does not end, -2 there is none.
-local n, refused = counter(KEYS[1])
+local semaphore = KEYS[1]
+local n, refused = counter(semaphore)
 if not n then
   return refused
 end
-return redis.call('pttl', KEYS[1])
+return redis.call('pttl', semaphore)

@@ -9,25 +9,27 @@
 --
 -- Answers how many permits the take had brought.
 -- If the message was refused, the answer is {that number, the error}.
-local taken, text = redis.call('get', KEYS[2]) or '0', nil
+local semaphore, resultKey = KEYS[1], KEYS[2]
+local channel, keepFor, publish = ARGV[1], ARGV[2], ARGV[3]
+local taken, text = redis.call('get', resultKey) or '0', nil
 if taken ~= '0' then
   local n
-  n, text = counter(KEYS[1])
+  n, text = counter(semaphore)
   if not n then
     return text
   end
 end
 -- The take's result lives longer: a write, so that memory that is out does not refuse what follows.
-redis.pcall('pexpire', KEYS[2], ARGV[2])
-local free = text and redis.call('incrby', KEYS[1], taken)
-local never = redis.pcall('set', KEYS[2], '0', 'px', ARGV[2])
+redis.pcall('pexpire', resultKey, keepFor)
+local free = text and redis.call('incrby', semaphore, taken)
+local never = redis.pcall('set', resultKey, '0', 'px', keepFor)
 if never.err then -- a copy of this request would give back what the take brought once more
   if free then
-    redis.call('incrby', KEYS[1], '-' .. taken)
+    redis.call('incrby', semaphore, '-' .. taken)
   end
   return never
 end
 if free then
-  return tell(tonumber(taken), ARGV[3], ARGV[1], string.format('%.0f', free))
+  return tell(tonumber(taken), publish, channel, string.format('%.0f', free))
 end
 return tonumber(taken)

@@ -5,9 +5,9 @@
 -- ARGV[1] least token: what the client's clock says, or 1, see mint.lua
 --
 -- Answers the token.
-local floor = tonumber(ARGV[1])
+local counter, floor = KEYS[1], tonumber(ARGV[1])
 if not floor then
   return redis.error_reply('ERR wheellock: token needs a least token')
 end
-local token, refused = mint(KEYS[1], floor, 0)
+local token, refused = mint(counter, floor, 0)
 return token or refused

@@ -205,7 +205,7 @@ func (r *both) run(c call) {
 	// The server's clock shows what the twin's does.
 	text := strings.ReplaceAll(c.script.Text(), "redis.pcall('time')", fmt.Sprintf("{'%d', '%06d'}", r.now/1000, r.now%1000*1000))
 	text = strings.ReplaceAll(text, "math.max(pttl, 0)", "math.ceil(math.max(pttl, 0) / 5000) * 5000") // as all TTLs are here
-	text = strings.ReplaceAll(text, "redis.pcall('hrandfield', KEYS[1], drawn, 'withvalues')", firstText)
+	text = strings.ReplaceAll(text, "redis.pcall('hrandfield', lock, drawn, 'withvalues')", firstText)
 	reply, err := r.conn.Do("EVAL", append([]any{text}, wire(c)...)...)
 	var refused redis.Error
 	if err != nil && !errors.As(err, &refused) {
