@@ -39,9 +39,9 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock", run: "^TestNoErrorHasThePasswordOfCredentials$"}},
 	},
 	{
-		name: "left-attempt-is-kept", file: "lock/internal/hold/owe.go",
+		name: "left-attempt-is-kept", file: "lock/internal/hold/claim.go",
 		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",
-		before: "\tcase mayHaveRun(o, a):\n\t\tc.oweUnanswered(a.Open)\n",
+		before: "\tcase mayHaveRun(o, a):\n\t\tc.releaseUnconfirmed(a.Open)\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestAnAcquisitionWhoseCallerHasNothingIsGivenBack$"}},
 	},
@@ -84,7 +84,7 @@ var bugs = []bug{
 		name: "fair-kept-field-is-an-orphan", file: "lock/internal/hold/fair.go",
 		breaks: "a field that a waiter of a FairMutex kept after an unknown answer is released while it is held",
 		before: "\t\tans.Open, p.open = p.open, time.Time{} //",
-		after:  "\t\tif !p.open.IsZero() {\n\t\t\tc.oweUnanswered(p.open)\n\t\t}\n\t\tans.Open, p.open = p.open, time.Time{} //",
+		after:  "\t\tif !p.open.IsZero() {\n\t\t\tc.releaseUnconfirmed(p.open)\n\t\t}\n\t\tans.Open, p.open = p.open, time.Time{} //",
 		tests:  []tests{{pkg: "./lock/internal/simulation", run: "^TestAFieldThatAFairWaiterKeptIsNoOrphanWhileItIsHeld$"}},
 	},
 	{
@@ -153,7 +153,7 @@ var bugs = []bug{
 	{
 		name: "fair-copy-after-the-release-is-not-owed", file: "lock/internal/hold/unlock.go",
 		breaks: "a request of a fair waiter that comes after its hold was released takes the lock for nobody",
-		before: "\th.orphanCopy()\n",
+		before: "\th.releaseCopyLater()\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/simulation", run: "^TestACopyThatTakesAFairLockAfterItsReleaseIsGivenBack$"}},
 	},

@@ -77,7 +77,7 @@ func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answe
 // failTry takes a new field if the script may have taken this one. It returns o.
 func (a *attempt) failTry(o wire.Outcome, ans pipe.Answer) wire.Outcome {
 	if o.Result != wire.Refused && a.claim().ended(o, ans) {
-		a.renew()
+		a.newField()
 	}
 	return o
 }
@@ -156,27 +156,27 @@ func (a *attempt) undo(ctx context.Context, open time.Time) {
 		a.retire(open)
 		return
 	}
-	a.renew()
+	a.newField()
 }
 
 // retire leaves the field to the orphans and takes a new one.
 func (a *attempt) retire(open time.Time) {
-	a.owe(open)
-	a.renew()
+	a.releaseLater(open)
+	a.newField()
 }
 
-// owe leaves the field to the orphans. open is until when a request with it may still be
+// releaseLater leaves the field to the orphans. open is until when a request with it may still be
 // carried out; zero if none may.
-func (a *attempt) owe(open time.Time) {
+func (a *attempt) releaseLater(open time.Time) {
 	if open.IsZero() {
-		a.claim().owe()
+		a.claim().releaseLater()
 		return
 	}
-	a.claim().oweUnanswered(open)
+	a.claim().releaseUnconfirmed(open)
 }
 
-// renew takes a new field.
-func (a *attempt) renew() {
+// newField takes a new field.
+func (a *attempt) newField() {
 	if a.Kind == Permits {
 		a.Owner = newPermits(a.Permits).asOwner()
 		return

@@ -42,9 +42,9 @@
 //	calls.go    which script of a kind does what, and what its answer means
 //	take.go     an acquisition begins; mutexes.go, fair.go, rw.go, permits.go: the scripts of each kind
 //	            fairline.go: what the waiters of one FairMutex share
-//	attempt.go  sends one script and makes a hold of its answer; late and lost answers: owe.go
+//	attempt.go  sends one script and makes a hold of its answer; late and lost answers: claim.go
 //	hold.go     what a hold and a Held are, and what other packages ask a hold
-//	held.go     what a user asks a Held
+//	held.go     what a user asks a Held; heldwatch.go: what ends with its hold
 //	reenter.go  one more count; extend.go, guard.go, renewing.go: other calls while it is held
 //	turn.go     the scripts of one hold, one after the other
 //	unlock.go   one count less, and the end: handover.go and run.go in memory, release.go by a script;

@@ -89,7 +89,7 @@ func (p *fairPlace) onlySigns() bool {
 // end gives up what p may have in Redis, but for the field of its hold.
 func (p *fairPlace) end() {
 	if !p.took && p.sent {
-		p.owe(p.open)
+		p.releaseLater(p.open)
 	}
 	p.settle()
 }
@@ -114,7 +114,7 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) wire.Outcome
 	}.Call(), func(ans pipe.Answer) {
 		defer k.Orphans.End()
 		if o, _ := k.readFair(ans); !c.ended(o, ans) && waits { // a waiter has its place, whatever the answer
-			c.owe()
+			c.releaseLater()
 		}
 	})
 	if !ans.Left {
@@ -156,11 +156,11 @@ func (p *fairPlace) keep(ans pipe.Answer) {
 	case ans.Open.IsZero() && ans.Err != nil && !said:
 		p.past = append(p.past, p.field())
 		if len(p.past) > orphans.MaxNamed {
-			p.pastClaim(p.past[0]).oweUnanswered(time.Time{})
+			p.pastClaim(p.past[0]).releaseUnconfirmed(time.Time{})
 			p.past = p.past[1:]
 		}
 		p.open = time.Time{}
-		p.renew()
+		p.newField()
 	}
 }
 
@@ -168,7 +168,7 @@ func (p *fairPlace) keep(ans pipe.Answer) {
 // copy of a request with one of them may still arrive.
 func (p *fairPlace) settle() {
 	for _, old := range p.past {
-		p.pastClaim(old).oweUnanswered(time.Time{})
+		p.pastClaim(old).releaseUnconfirmed(time.Time{})
 	}
 	p.past = nil
 }

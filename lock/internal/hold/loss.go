@@ -14,7 +14,7 @@ func (l loss) forget() {
 	// A hold that was renewed may end long before a lease that it was given besides, by Extend or LockFor.
 	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
 	if longer || h.is(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
-		h.orphan()
+		h.releaseLater()
 	}
 	h.tellLoss()
 }

@@ -104,7 +104,7 @@ func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listenin
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
 			r.denied = true
 		} else if !ans.Left || r.open.Written { // a last request that was left has late
-			c.oweUnanswered(r.open.Until())
+			c.releaseUnconfirmed(r.open.Until())
 		}
 		return r, 0, 0, o
 	}
@@ -123,7 +123,7 @@ func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listenin
 	watched := k.keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed}) == nil
 	if !watched {
 		// The answer came after the hold was no longer safe, so the waiters try by themselves.
-		c.owe()
+		c.releaseLater()
 		return r, 0, 0, o
 	}
 	k.Table.Deliver(h, n.Next, next)

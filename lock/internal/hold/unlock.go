@@ -69,7 +69,7 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outco
 	switch {
 	case cause != nil:
 		if !owed {
-			h.orphan()
+			h.releaseLater()
 		}
 		return isUnlocked, wire.Failure(cause)
 	case owed && left:
@@ -146,7 +146,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		}
 	}
 	if !again && !h.lease.Release() { // its trust ended just now
-		h.orphan()
+		h.releaseLater()
 		return isUnlocked, wire.Failure(h.lostByLease(renewal.TrustEnded))
 	}
 	var r returned
@@ -160,7 +160,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	switch {
 	case o.Result != wire.Granted:
 		if !again {
-			h.orphan()
+			h.releaseLater()
 			o = wire.Outcome{Result: o.Result, Cause: k.errors.Of(ctx, h.name, o)} // the hook and the caller get the same
 			h.tellReleased(ctx, o.Cause)
 		}
@@ -177,7 +177,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 
 // released is called when the last one of h has ended as it should.
 func (h *Hold) released(ctx context.Context) {
-	h.orphanCopy()
+	h.releaseCopyLater()
 	h.tellReleased(ctx, nil)
 }
 

@@ -23,9 +23,9 @@ type claim struct {
 func (c claim) ended(o wire.Outcome, a pipe.Answer) (owed bool) {
 	switch {
 	case o.Result == wire.Granted || a.Taken:
-		c.owe()
+		c.releaseLater()
 	case mayHaveRun(o, a):
-		c.oweUnanswered(a.Open)
+		c.releaseUnconfirmed(a.Open)
 	default:
 		return false
 	}
@@ -38,14 +38,14 @@ func mayHaveRun(o wire.Outcome, a pipe.Answer) bool {
 	return o.Result == wire.Unknown && !a.Stamp.IsZero()
 }
 
-// owe leaves a field that is in Redis to the orphans.
-func (c claim) owe() { c.k.Orphans.Add(c.orphan()) }
+// releaseLater leaves a field that is in Redis to the orphans.
+func (c claim) releaseLater() { c.k.Orphans.Add(c.newOrphan()) }
 
-// oweUnanswered is owe for a field that may have been taken or may still be taken. It may be
+// releaseUnconfirmed is releaseLater for a field that may have been taken or may still be taken. It may be
 // taken until open. If open is zero, that time is not known.
-func (c claim) oweUnanswered(open time.Time) { c.k.Orphans.AddUnanswered(c.orphan(), open) }
+func (c claim) releaseUnconfirmed(open time.Time) { c.k.Orphans.AddUnanswered(c.newOrphan(), open) }
 
-func (c claim) orphan() orphans.Field {
+func (c claim) newOrphan() orphans.Field {
 	f := orphans.Field{Name: c.name, Family: kinds[c.kind].family, Text: c.field, Lease: c.lease}
 	if c.kind != Fair {
 		f.Release = c.k.calls.release(c.kind, c.name, []byte(c.field))
@@ -57,23 +57,23 @@ func (c claim) orphan() orphans.Field {
 	return f
 }
 
-// orphan leaves the field of a hold that was given out to the orphans, for as
+// releaseLater leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
-func (h *Hold) orphan() {
+func (h *Hold) releaseLater() {
 	lease := max(time.Until(h.lease.Deadline())+h.k.cfg.Watchdog.Config().Margin+h.k.cfg.IOTimeout, h.k.cfg.Lease, h.longestLease())
 	c := claim{h.k, h.kind, h.name, h.field(), lease}
 	if open := h.openFor(); h.kind == Fair && open > 0 {
-		c.oweUnanswered(time.Now().Add(open))
+		c.releaseUnconfirmed(time.Now().Add(open))
 		return
 	}
-	c.owe()
+	c.releaseLater()
 }
 
-// orphanCopy leaves the field of a hold that was released to the orphans, if a copy of a request
+// releaseCopyLater leaves the field of a hold that was released to the orphans, if a copy of a request
 // of its waiter may still take it again. A waiter of a FairMutex keeps its field after a request
 // that was not answered. While it is held, the field is nobody's orphan.
-func (h *Hold) orphanCopy() {
+func (h *Hold) releaseCopyLater() {
 	if h.kind == Fair && h.openFor() > 0 {
-		h.orphan()
+		h.releaseLater()
 	}
 }
