@@ -40,9 +40,9 @@ func deadlinePassed(ctx context.Context) bool {
 	return errors.Is(wait.Ended(ctx), context.DeadlineExceeded)
 }
 
-// once makes that one try, which takes at most limit. try must not wait for other
+// tryOnce makes that one try, which takes at most limit. try must not wait for other
 // owners. An error of try about the lock becomes the error of a wait that ctx ended.
-func once[T any](ctx context.Context, limit time.Duration, name string, try func(context.Context) (T, error)) (T, error) {
+func tryOnce[T any](ctx context.Context, limit time.Duration, name string, try func(context.Context) (T, error)) (T, error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	got, err := try(detached)
@@ -55,12 +55,12 @@ func once[T any](ctx context.Context, limit time.Duration, name string, try func
 // unowned has what all objects share that are not re-entered and not handed over.
 type unowned = locktable.Unowned[*hold.Hold]
 
-// stand runs a call that takes from an object without owners.
-func (c *Client) stand(ctx context.Context, k locktable.Key, wants locktable.Acquisition[*hold.Hold], r locktable.Request) error {
+// waitInLine runs a call that takes from an object without owners.
+func (c *Client) waitInLine(ctx context.Context, k locktable.Key, wants locktable.Acquisition[*hold.Hold], r locktable.Request) error {
 	w := c.table.NewWaiter(k, wants, r)
 	defer w.End()
 	return c.errors.Of(ctx, k.Name, w.Run(ctx))
 }
 
-// face turns the result of a call into its exported form.
-func face(x *hold.Held, err error) (*Held, error) { return (*Held)(x), err }
+// asHeld turns the result of a call into its exported form.
+func asHeld(x *hold.Held, err error) (*Held, error) { return (*Held)(x), err }

@@ -89,7 +89,7 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 // already passed, Wait asks once; see Mutex.Lock. This is Redisson's await.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
 	if deadlinePassed(ctx) {
-		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, func(ctx context.Context) (struct{}, error) {
+		_, err := tryOnce(ctx, l.c.cfg.IOTimeout, l.name, func(ctx context.Context) (struct{}, error) {
 			if err := l.c.admit(ctx, l.name, nil); err != nil {
 				return struct{}{}, err
 			}
@@ -102,7 +102,7 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 		return err
 	}
 	defer l.c.table.End(l.name)
-	return l.c.stand(ctx, locktable.Key{Name: l.name, Kind: waitqueue.Latch}, latchWait{l: l}, locktable.Request{})
+	return l.c.waitInLine(ctx, locktable.Key{Name: l.name, Kind: waitqueue.Latch}, latchWait{l: l}, locktable.Request{})
 }
 
 // latchWait is a call of Wait.

@@ -131,7 +131,7 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
 		first := m.members[0]
-		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return m.acquire(ctx, t) })
+		return tryOnce(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return m.acquire(ctx, t) })
 	}
 	if !t.Renewed {
 		if err := hold.CheckLease(m.members[0].name, t.Lease); err != nil {

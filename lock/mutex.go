@@ -65,7 +65,7 @@ func (m *Mutex) Name() string { return m.name }
 // ErrClosed: the client is closing. An error that Redis answers, such as NOPERM
 // or WRONGTYPE, is returned at once.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
-	return face(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true, Wait: true}))
+	return asHeld(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true, Wait: true}))
 }
 
 // LockFor is Lock with a lease of d that is not renewed. After d the lock is
@@ -79,7 +79,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 // although another owner may have the lock. If that matters, use Lock, or let
 // the resource check Held.Token.
 func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
-	return face(m.acquire(ctx, hold.Terms{Lease: d, Wait: true}))
+	return asHeld(m.acquire(ctx, hold.Terms{Lease: d, Wait: true}))
 }
 
 // TryLock takes the lock and keeps it renewed if no other owner holds it.
@@ -90,12 +90,12 @@ func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 // ErrNotSent: there is no connection to Redis, or the last attempt to make one
 // failed less than Config.IOTimeout/2 ago. This is Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
-	return face(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}))
+	return asHeld(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}))
 }
 
 // TryLockFor is TryLock with a lease of d that is not renewed; see LockFor.
 func (m *Mutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) {
-	return face(m.acquire(ctx, hold.Terms{Lease: d}))
+	return asHeld(m.acquire(ctx, hold.Terms{Lease: d}))
 }
 
 // acquire is the common part of all four functions that take the lock.
@@ -109,7 +109,7 @@ func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*hold.Held, error) {
 func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant) (*hold.Held, error) {
 	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
-		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*hold.Held, error) { return m.enter(ctx, t, began) })
+		return tryOnce(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*hold.Held, error) { return m.enter(ctx, t, began) })
 	}
 	c := m.c
 	if err := c.admit(ctx, m.name, hold.CheckLease(m.name, t.Lease)); err != nil {

@@ -94,7 +94,7 @@ func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.A
 // would stay valid whatever happens to the semaphore, and would have no id to
 // release.
 func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
-	return face(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Wait: true}))
+	return asHeld(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Wait: true}))
 }
 
 // AcquireFor is Acquire with a lease of d that is not renewed. After d the
@@ -104,7 +104,7 @@ func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
 // somebody deletes the semaphore, the holder is told by Extend or Unlock, or
 // when d is over.
 func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
-	return face(p.acquire(ctx, n, hold.Terms{Lease: d, Wait: true}))
+	return asHeld(p.acquire(ctx, n, hold.Terms{Lease: d, Wait: true}))
 }
 
 // TryAcquire takes n permits if they are free and no waiter of this client came
@@ -112,12 +112,12 @@ func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Durati
 // not answer. If Redis took the permits, the client gives them back. ErrNotSent:
 // there was no connection to Redis.
 func (p *PermitSemaphore) TryAcquire(ctx context.Context, n int64) (*Held, error) {
-	return face(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true}))
+	return asHeld(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true}))
 }
 
 // TryAcquireFor is TryAcquire with a lease of d that is not renewed.
 func (p *PermitSemaphore) TryAcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
-	return face(p.acquire(ctx, n, hold.Terms{Lease: d}))
+	return asHeld(p.acquire(ctx, n, hold.Terms{Lease: d}))
 }
 
 // Drain takes all free permits, at most 1000, keeps them renewed until Unlock,
@@ -141,7 +141,7 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t hold.Terms, bega
 	c, name := p.s.c, p.s.name
 	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
-		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*hold.Held, error) { return p.enter(ctx, n, t, began) })
+		return tryOnce(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*hold.Held, error) { return p.enter(ctx, n, t, began) })
 	}
 	wrong := hold.CheckLease(name, t.Lease)
 	if n < 1 || n > maxPermitsAtOnce {

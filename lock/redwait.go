@@ -20,7 +20,7 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
 		first := r.members[0]
-		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return r.acquire(ctx, t, true) })
+		return tryOnce(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return r.acquire(ctx, t, true) })
 	}
 	if !t.Renewed {
 		if err := hold.CheckLease(r.members[0].name, t.Lease); err != nil {

@@ -168,7 +168,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		return err
 	}
 	if wait && deadlinePassed(ctx) {
-		_, err := once(ctx, s.c.cfg.IOTimeout, s.name, func(ctx context.Context) (struct{}, error) {
+		_, err := tryOnce(ctx, s.c.cfg.IOTimeout, s.name, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, s.acquire(ctx, n, false)
 		})
 		return err
@@ -177,7 +177,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		return err
 	}
 	defer s.c.table.End(s.name)
-	return s.c.stand(ctx, locktable.Key{Name: s.name, Kind: waitqueue.Permits}, semaphoreAcquire{s: s, n: n}, locktable.Request{Needs: n, Final: true, Try: !wait})
+	return s.c.waitInLine(ctx, locktable.Key{Name: s.name, Kind: waitqueue.Permits}, semaphoreAcquire{s: s, n: n}, locktable.Request{Needs: n, Final: true, Try: !wait})
 }
 
 // semaphoreAcquire is a call of Acquire or TryAcquire.

@@ -184,8 +184,8 @@ func (a *attempt) newField() {
 	a.seq = a.k.seqs.Add(1)
 }
 
-// stand takes the lock, in the queue of its kind.
-func (a *attempt) stand(ctx context.Context, wants locktable.Acquisition[*Hold], r locktable.Request) (*Held, error) {
+// waitInLine takes the lock, in the queue of its kind.
+func (a *attempt) waitInLine(ctx context.Context, wants locktable.Acquisition[*Hold], r locktable.Request) (*Held, error) {
 	queue := kinds[a.Kind].queue
 	if a.Kind == Read && a.k.cfg.ReadersFirst {
 		queue = waitqueue.ReadersAlone
@@ -228,8 +228,8 @@ func (a *attempt) Follows(h *Hold, over bool) bool {
 // Take implements locktable.Acquisition.
 func (a *attempt) Take(h *Hold) { a.held = h.firstHeld(a.Renewed) }
 
-// Barred implements locktable.Acquisition. No owner of these kinds is.
-func (a *attempt) Barred(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Closed} }
+// RefuseDeadlock implements locktable.Acquisition. No owner of these kinds waits for itself.
+func (a *attempt) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Closed} }
 
 // Channel implements locktable.Acquisition.
 func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }

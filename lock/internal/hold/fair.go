@@ -37,12 +37,12 @@ var _ locktable.Acquisition[*Hold] = (*fairPlace)(nil)
 
 func (p *fairPlace) take(ctx context.Context) (*Held, error) {
 	if !p.Wait {
-		return p.stand(ctx, p, locktable.Request{})
+		return p.waitInLine(ctx, p, locktable.Request{})
 	}
 	p.line, p.answers = p.k.fair.join(p.k, p.Name), make(chan fairAnswer, 1)
 	defer p.k.fair.leave(p.line)
 	defer p.end()
-	return p.stand(ctx, p, locktable.Request{Alone: true})
+	return p.waitInLine(ctx, p, locktable.Request{Alone: true})
 }
 
 // Channel is the waiter's own: a release tells the first in the queue alone.

@@ -12,7 +12,7 @@ import (
 type mutexAcquire struct{ attempt }
 
 func (x *mutexAcquire) take(ctx context.Context) (*Held, error) {
-	return x.stand(ctx, x, locktable.Request{})
+	return x.waitInLine(ctx, x, locktable.Request{})
 }
 
 // Try implements locktable.Acquisition.

@@ -20,7 +20,7 @@ func (x *permitAcquire) take(ctx context.Context) (*Held, error) {
 	if x.a.Fewer {
 		needs = 1
 	}
-	return x.a.stand(ctx, x, locktable.Request{Needs: needs})
+	return x.a.waitInLine(ctx, x, locktable.Request{Needs: needs})
 }
 
 // Channel implements locktable.Acquisition.

@@ -15,7 +15,7 @@ type rwAcquire struct {
 }
 
 func (x *rwAcquire) take(ctx context.Context) (*Held, error) {
-	held, err := x.stand(ctx, x, locktable.Request{Reading: x.Kind == Read})
+	held, err := x.waitInLine(ctx, x, locktable.Request{Reading: x.Kind == Read})
 	if x.writer != "" && (held == nil || held.h.seq != x.seq) { // a re-entry's script knows nothing of writers
 		withdraw(x.k, x.Name, x.writer)
 	}
@@ -60,8 +60,8 @@ func (x *rwAcquire) write(field string) wire.Call {
 	}.Call()
 }
 
-// Barred implements locktable.Acquisition.
-func (x *rwAcquire) Barred(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Upgrade} }
+// RefuseDeadlock implements locktable.Acquisition.
+func (x *rwAcquire) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Upgrade} }
 
 // withdraw tells readers that a writer no longer waits.
 func withdraw(k *Keeper, name, writer string) {

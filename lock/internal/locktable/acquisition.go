@@ -24,8 +24,8 @@ type Acquisition[H Hold] interface {
 	Take(h H)
 	// Channel returns the channel for releases of the object.
 	Channel() string
-	// Barred returns how a call ends whose owner has h and cannot get another hold.
-	Barred(h H) wire.Outcome
+	// RefuseDeadlock returns how a call ends whose owner has h and would wait for itself.
+	RefuseDeadlock(h H) wire.Outcome
 	// Refusal returns how a call ends that does not ask Redis, because the client knows
 	// that another has the object for ttl.
 	Refusal(ttl time.Duration) wire.Outcome
@@ -38,7 +38,7 @@ type Unowned[H Hold] struct{}
 func (Unowned[H]) Reenter(context.Context, H) wire.Outcome { return wire.Outcome{Result: wire.Gone} }
 func (Unowned[H]) Follows(H, bool) bool                    { return false }
 func (Unowned[H]) Take(H)                                  {}
-func (Unowned[H]) Barred(H) wire.Outcome                   { return wire.Outcome{} }
+func (Unowned[H]) RefuseDeadlock(H) wire.Outcome           { return wire.Outcome{} }
 
 // Request says for whom a Waiter takes its object.
 type Request struct {

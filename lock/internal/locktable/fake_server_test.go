@@ -91,12 +91,12 @@ type take struct {
 	reentries int // tried
 }
 
-func (a *take) of() owner.Owner                    { return a.as }
-func (a *take) Channel() string                    { return a.name }
-func (a *take) Take(h *fakeHold)                   { a.held = h }
-func (a *take) Barred(*fakeHold) wire.Outcome      { return wire.Outcome{Result: wire.Upgrade} }
-func (a *take) Follows(*fakeHold, bool) bool       { return true }
-func (a *take) Refusal(time.Duration) wire.Outcome { return refused }
+func (a *take) of() owner.Owner                       { return a.as }
+func (a *take) Channel() string                       { return a.name }
+func (a *take) Take(h *fakeHold)                      { a.held = h }
+func (a *take) RefuseDeadlock(*fakeHold) wire.Outcome { return wire.Outcome{Result: wire.Upgrade} }
+func (a *take) Follows(*fakeHold, bool) bool          { return true }
+func (a *take) Refusal(time.Duration) wire.Outcome    { return refused }
 
 // Reenter has no counts: the owner has what it wanted.
 func (a *take) Reenter(_ context.Context, h *fakeHold) wire.Outcome {

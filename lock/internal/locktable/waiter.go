@@ -133,7 +133,7 @@ func (w *Waiter[H]) Run(ctx context.Context) wire.Outcome {
 			var none H
 			if t.Hold != none {
 				w.table.doubt(t.Hold)
-				return w.wants.Barred(t.Hold)
+				return w.wants.RefuseDeadlock(t.Hold)
 			}
 			w.last.End = wire.ByClose
 			return w.last

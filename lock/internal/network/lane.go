@@ -27,10 +27,10 @@ type lane struct {
 	lease   time.Duration
 	follows bool // there is a Topology, so another server may replace this one
 
-	refusals *atomic.Uint64 // batches that any server of the Network refused in part or whole
-	refused atomic.Bool             // that the server refuses to renew was logged, and no batch was renewed since
-	told    atomic.Int64            // when that was logged last, Unix ns
-	last    atomic.Pointer[Refusal] // nil if the server never refused
+	refusals *atomic.Uint64          // batches that any server of the Network refused in part or whole
+	refused  atomic.Bool             // that the server refuses to renew was logged, and no batch was renewed since
+	told     atomic.Int64            // when that was logged last, Unix ns
+	last     atomic.Pointer[Refusal] // nil if the server never refused
 }
 
 // newLane returns the lane of s. It does no I/O.
