@@ -93,7 +93,7 @@ func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant
 	var h *hold.Hold
 	if err != nil {
 		o, hook = outcomeOf(ctx, err), t.hooks.Failed
-	} else if h = x.Hold(); h.Returned() {
+	} else if h = x.Hold(); h.MarkReturned() {
 		o, hook = OutcomeAcquired, t.hooks.Acquired
 		t.waited.Record(time.Duration(took))
 	}
@@ -104,7 +104,7 @@ func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant
 		t.call(hook, e)
 	}
 	if o == OutcomeAcquired && t.hooks.Lost != nil {
-		if lost := h.Announced(); lost != nil {
+		if lost := h.MarkReportable(); lost != nil {
 			t.call(t.hooks.Lost, t.event(context.Background(), name, h, lost))
 		}
 	}

@@ -104,8 +104,8 @@ var bugs = []bug{
 	{
 		name: "run-is-not-timed", file: "lock/internal/hold/handover.go",
 		breaks: "a hold is handed on in memory however long ago a script has said yes",
-		before: "r.over(h.k.Table) || h.is(",
-		after:  "h.is(",
+		before: "r.over(h.k.Table) || h.has(",
+		after:  "h.has(",
 		tests:  []tests{small},
 	},
 	{
@@ -118,7 +118,7 @@ var bugs = []bug{
 	{
 		name: "handed-on-though-a-request-is-unsure", file: "lock/internal/hold/handover.go",
 		breaks: "a hold is handed on in memory although a request of it may still run",
-		before: "h.is(unsure) || h.longestLease() > 0",
+		before: "h.has(unsure) || h.longestLease() > 0",
 		after:  "h.longestLease() > 0",
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestAGuardThatMayStillRunKeepsItsFieldFromTheNextHolder$"}},
 	},

@@ -31,7 +31,7 @@
 // # Who owns what
 //
 // The goroutine of a caller owns its attempt until the attempt returns. Every Held of a hold may
-// use the hold. mu guards what several of them change, and is never held during I/O. The marks are
+// use the hold. mu guards what several of them change, and is never held during I/O. The flags are
 // atomic. Two of them make sure that a loss is reported once, and after the acquisition. The
 // goroutine that ends a hold owns the tokens of its run, and the next holder gets them with the
 // hold.

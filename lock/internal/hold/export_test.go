@@ -28,7 +28,7 @@ func BeginLoss(x *Held) {
 	h.lease.Release()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.set(lost, true)
+	h.setFlag(lost, true)
 	h.endsLocked().lost = h.lostBecause(renewal.NotOwner, nil)
 	h.takeWatchesLocked()
 }

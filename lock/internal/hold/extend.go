@@ -46,13 +46,13 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 			continue
 		case o.Result == wire.Unknown:
 			return h.k.errors.Of(ctx, h.name, o)
-		case h.is(leaving):
+		case h.has(leaving):
 			return h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
 		case o.Result == wire.Gone:
 			return h.lostByLease(renewal.NotOwner)
 		case !h.lease.Extend(a.Stamp, d):
-			h.set(unsure, true)
-			if h.is(leaving) {
+			h.setFlag(unsure, true)
+			if h.has(leaving) {
 				return h.k.errors.NotHeld(h.name)
 			}
 			return h.lostByLease(renewal.TrustEnded)
@@ -63,7 +63,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 
 // extendableLocked is errLocked, but a closing client still keeps its holds.
 func (x *Held) extendableLocked() error {
-	if x.h.closing && !x.h.is(lost) && x.state.Load() == isHeld && !x.h.is(leaving) {
+	if x.h.closing && !x.h.has(lost) && x.state.Load() == isHeld && !x.h.has(leaving) {
 		return nil
 	}
 	err := x.errLocked()

@@ -34,7 +34,7 @@ type forgettable struct {
 func forgotten(x forgettable) {
 	h := x.watch.hold
 	h.mu.Lock()
-	drop := x.renewed && !x.watch.rested && !h.is(leaving|lost)
+	drop := x.renewed && !x.watch.rested && !h.has(leaving|lost)
 	if drop {
 		x.watch.rested = true
 		h.renewing--

@@ -36,7 +36,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	switch {
 	case !ok:
 		return nil, h.k.errors.Of(ctx, h.name, wire.OddAnswer("guard", a.Reply.Any()))
-	case !there && h.is(leaving):
+	case !there && h.has(leaving):
 		return nil, h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
 	case !there:
 		return nil, h.lostByLease(renewal.NotOwner)

@@ -23,7 +23,7 @@ func (h *Hold) succession() succession {
 	}
 	n.more = n.Ahead
 	r := h.run()
-	if r == nil || n.Over || r.left == 0 || r.over(h.k.Table) || h.is(unsure) || h.longestLease() > 0 {
+	if r == nil || n.Over || r.left == 0 || r.over(h.k.Table) || h.has(unsure) || h.longestLease() > 0 {
 		return n
 	}
 	r.left--
@@ -37,7 +37,7 @@ func (h *Hold) succession() succession {
 func (k *Keeper) pass(h *Hold, n succession) bool {
 	next, leased := n.attempt.newHold(h.run(), k.seqs.Add(1), n.token)
 	next.first.begin(next, true)
-	next.set(asked, h.is(asked))
+	next.setFlag(asked, h.has(asked))
 	if !h.lease.Pass(&next.lease, leased) {
 		return false
 	}

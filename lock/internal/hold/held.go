@@ -54,11 +54,11 @@ func (x *Held) errLocked() error {
 	switch {
 	case x.state.Load() != isHeld:
 		return h.k.errors.NotHeld(h.name)
-	case h.is(lost):
+	case h.has(lost):
 		return h.ends.lost
 	case h.closing:
 		return h.lostToClose()
-	case h.is(leaving): // its Unlock went unanswered
+	case h.has(leaving): // its Unlock went unanswered
 		return h.k.errors.NotHeld(h.name)
 	}
 	return nil

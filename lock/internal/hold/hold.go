@@ -28,7 +28,7 @@ type Hold struct {
 	// With a million locks each byte counts. So the order of the fields leaves no gap,
 	// and rarely needed fields are elsewhere (Keeper.turns).
 
-	marks atomic.Uint32 // see asked and the others
+	flags atomic.Uint32 // see asked and the others
 
 	kind Kind // immutable
 
@@ -88,27 +88,27 @@ const (
 	isOwed                    // off the count, which Redis may not know; to isUnlocking in Unlock
 )
 
-// The marks of a hold.
+// The flags of a hold.
 const (
-	asked     uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
-	leaving                      // the last Unlock has begun; no re-entry any more; set under mu
-	seen                         // a call has returned with it, so the hooks are told of it
-	announced                    // see Announced
-	untold                       // it is lost, and users are told if announced is set; of the two marks, who sets the second tells
-	unsure                       // a request may have prolonged it in Redis by more than is known here
-	closed                       // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
-	lost                         // it is no hold any more, though the client's tables may have it for a moment yet
+	asked          uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
+	leaving                           // the last Unlock has begun; no re-entry any more; set under mu
+	returned                          // a call has returned with it, so the hooks are told of it
+	reportable                        // see MarkReportable
+	lossUnreported                    // it is lost. Whoever sets the second of reportable and lossUnreported reports the loss
+	unsure                            // a request may have prolonged it in Redis by more than is known here
+	closed                            // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
+	lost                              // it is no hold any more, though the client's tables may have it for a moment yet
 )
 
-// is reports whether h has one of the marks.
-func (h *Hold) is(marks uint32) bool { return h.marks.Load()&marks != 0 }
+// has reports whether h has one of the flags.
+func (h *Hold) has(flags uint32) bool { return h.flags.Load()&flags != 0 }
 
-// set sets a mark or takes it away, and reports whether it was set before.
-func (h *Hold) set(mark uint32, to bool) bool {
+// setFlag sets a flag or takes it away, and reports whether it was set before.
+func (h *Hold) setFlag(flag uint32, to bool) bool {
 	if to {
-		return h.marks.Or(mark)&mark != 0
+		return h.flags.Or(flag)&flag != 0
 	}
-	return h.marks.And(^mark)&mark != 0
+	return h.flags.And(^flag)&flag != 0
 }
 
 // lengthen notes that the key may get so long a lease.
@@ -154,10 +154,10 @@ func (h *Hold) Owner() owner.Owner { return h.owner }
 func (h *Hold) Mode() locktable.Mode { return h.kind.Mode() }
 
 // Leaving implements locktable.Hold.
-func (h *Hold) Leaving() bool { return h.is(leaving) }
+func (h *Hold) Leaving() bool { return h.has(leaving) }
 
 // Over implements locktable.Hold.
-func (h *Hold) Over() bool { return h.is(lost) }
+func (h *Hold) Over() bool { return h.has(lost) }
 
 // Ended implements locktable.Hold.
 func (h *Hold) Ended() bool {
@@ -227,10 +227,10 @@ func (h *Hold) Weight() int {
 func (h *Hold) Touch() byte { return h.name[0] + h.owner.Text[0] }
 
 // Asked implements carrier.Owner.
-func (h *Hold) Asked() bool { return h.is(asked) }
+func (h *Hold) Asked() bool { return h.has(asked) }
 
 // MoveTo implements carrier.Owner.
 func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
-	h.set(asked, asking)
+	h.setFlag(asked, asking)
 	h.lease.Move(lane)
 }

@@ -31,8 +31,8 @@ func (k *Keeper) place(h *Hold) {
 	switch {
 	case l == nil:
 	case h.lease.Lane() == l.Leases():
-		h.set(asked, false) // the slot has arrived
-	case !h.is(asked):
+		h.setFlag(asked, false) // the slot has arrived
+	case !h.has(asked):
 		if h.lease.Move(l.Leases()) {
 			l.Open()
 			h.lease.Verify()

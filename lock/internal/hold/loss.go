@@ -13,10 +13,10 @@ func (l loss) forget() {
 	alsoReads := func() bool { return h.k.Table.Own(h.name, h.owner, locktable.Reading) != nil }
 	// A hold that was renewed may end long before a lease that it was given besides, by Extend or LockFor.
 	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
-	if longer || h.is(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
+	if longer || h.has(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
 		h.releaseLater()
 	}
-	h.tellLoss()
+	h.reportLoss()
 }
 
 // Lost implements renewal.Owner. It is called by the watchdog, or because a script's answer
@@ -28,7 +28,7 @@ func (h *Hold) Lost(why renewal.Reason) {
 		refusal = h.k.refusalOf(h)
 	}
 	h.mu.Lock()
-	if h.set(lost, true) {
+	if h.setFlag(lost, true) {
 		h.mu.Unlock()
 		return
 	}
@@ -50,7 +50,7 @@ func (h *Hold) Look() error {
 	}
 	if reason, lost := h.lease.Expire(); lost {
 		h.Lost(reason) // another goroutine may have found it, and not have come to that yet
-	} else if !h.lease.Valid() && !h.is(leaving|closed) {
+	} else if !h.lease.Valid() && !h.has(leaving|closed) {
 		h.Lost(renewal.NotOwner) // lostByLease is just doing so, because of an answer
 	}
 	return h.lostError()
@@ -62,7 +62,7 @@ func (h *Hold) announceClose() {
 	h.mu.Lock()
 	h.closing = true
 	var first, others *heldWatch
-	if !h.is(lost) { // else who asked after the loss is about to end its own
+	if !h.has(lost) { // else who asked after the loss is about to end its own
 		first, others = h.takeWatchesLocked()
 	}
 	h.mu.Unlock()
@@ -86,7 +86,7 @@ func (h *Hold) lostByLease(otherwise renewal.Reason) error {
 	if !h.lease.Release() {
 		if r, ok := h.lease.Lost(); ok {
 			reason = r // the watchdog found it first
-		} else if h.is(closed) {
+		} else if h.has(closed) {
 			reason = renewal.Closed
 		}
 	}
@@ -109,23 +109,23 @@ func (h *Hold) lostErrorLocked() error {
 	return h.ends.lost
 }
 
-// Returned records that a call returns with h. It reports whether that call is the first one,
+// MarkReturned records that a call returns with h. It reports whether that call is the first one,
 // because later calls are re-entries. A hold that no call has returned with is not reported to
 // users.
-func (h *Hold) Returned() (first bool) { return !h.set(seen, true) }
+func (h *Hold) MarkReturned() (first bool) { return !h.setFlag(returned, true) }
 
-// Announced records that users were told of h. If h was lost before, Announced returns why, and
+// MarkReportable records that users were told of h. If h was lost before, MarkReportable returns why, and
 // the caller must report the loss. If h is lost later, Observer.Lost is called.
-func (h *Hold) Announced() error {
-	if h.marks.Or(announced)&untold == 0 {
+func (h *Hold) MarkReportable() error {
+	if h.flags.Or(reportable)&lossUnreported == 0 {
 		return nil
 	}
 	return h.lostError()
 }
 
-// tellLoss reports the loss of h, or leaves that to the caller of Announced.
-func (h *Hold) tellLoss() {
-	if h.marks.Or(untold)&announced == 0 {
+// reportLoss reports the loss of h, or leaves that to the caller of MarkReportable.
+func (h *Hold) reportLoss() {
+	if h.flags.Or(lossUnreported)&reportable == 0 {
 		return
 	}
 	h.k.cfg.Observer.Lost(h, h.lostError())

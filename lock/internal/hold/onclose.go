@@ -111,7 +111,7 @@ func (r *releasing) sendAll(ctx context.Context, holds []*Hold) {
 func (r *releasing) claim(holds []*Hold) []*Hold {
 	before := len(r.claimed)
 	for _, h := range holds {
-		h.set(closed, true)
+		h.setFlag(closed, true)
 		if h.lease.Release() {
 			r.claimed = append(r.claimed, h)
 		}

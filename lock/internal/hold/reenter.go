@@ -20,7 +20,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	var a pipe.Answer
 	defer func() { h.leave(a) }()
 	h.mu.Lock()
-	count, left, lost := h.count+1, h.is(leaving), h.is(lost)
+	count, left, lost := h.count+1, h.has(leaving), h.has(lost)
 	h.mu.Unlock()
 	if left || lost {
 		return nil, wire.Outcome{Result: wire.Gone}
@@ -39,10 +39,10 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	there := o.Result == wire.Granted
 	trusted := there && h.lease.Extend(a.Stamp, lease)
 	if there && !trusted {
-		h.set(unsure, true)
+		h.setFlag(unsure, true)
 	}
 	h.mu.Lock()
-	left = h.is(leaving)
+	left = h.has(leaving)
 	if trusted && !left {
 		h.count++
 		if renewed {

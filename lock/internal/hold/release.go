@@ -17,8 +17,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// returned is the answer to the end of a hold.
-type returned struct {
+// endAnswer is the answer to the end of a hold.
+type endAnswer struct {
 	gone   bool         // neither the hold nor its successor was there
 	denied bool         // Redis refused a hand-over, and changed nothing; a plain release may still succeed
 	resent bool         // an earlier request went unanswered
@@ -28,7 +28,7 @@ type returned struct {
 // handOverOrRelease ends h on Redis. The caller has already released its lease. h is handed
 // over to the next waiter of this client. It is released if there is no waiter, or if a run
 // ends and other clients wait.
-func (k *Keeper) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r returned, o wire.Outcome) {
+func (k *Keeper) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r endAnswer, o wire.Outcome) {
 	var m listening
 	if n.InRun || n.Next != nil {
 		m = k.listening(h.name)
@@ -83,7 +83,7 @@ func (m listening) runEnd(told int64) locktable.RunEnd {
 // handOver turns h into the hold of the next waiter, in one script. At the end of a run the
 // script releases the lock instead if others wait. It then returns how many subscribers were
 // told, and when a waiter without a subscription tries next.
-func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listening) (r returned, told int64, wait time.Duration, o wire.Outcome) {
+func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listening) (r endAnswer, told int64, wait time.Duration, o wire.Outcome) {
 	a := n.attempt
 	name, seq := h.name, k.seqs.Add(1)
 	c := claim{k, h.kind, name, fieldOf(k.cfg.ID, h.kind, a.Owner, seq), a.Lease}
@@ -145,7 +145,7 @@ func (k *Keeper) releaseUnclaimed(h *Hold) {
 
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
-func (h *Hold) release(ctx context.Context) (int64, returned, wire.Outcome) {
+func (h *Hold) release(ctx context.Context) (int64, endAnswer, wire.Outcome) {
 	var room [fieldRoom]byte
 	cmd := h.k.calls.release(h.kind, h.name, h.appendWhole(room[:0]))
 	a, r, o := h.resend(ctx, "release", func() pipe.Answer {
@@ -164,8 +164,8 @@ func (h *Hold) release(ctx context.Context) (int64, returned, wire.Outcome) {
 
 // resend sends a script until it is answered or ctx ends. The script names fields that
 // no other hold uses, so it may arrive twice. The Outcome of an answer is Granted.
-func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (pipe.Answer, returned, wire.Outcome) {
-	var r returned
+func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (pipe.Answer, endAnswer, wire.Outcome) {
+	var r endAnswer
 	for try := 0; ; try++ {
 		a := send()
 		if a.Err == nil {

@@ -72,7 +72,7 @@ func (h *Hold) send(ctx context.Context, call wire.Call) pipe.Answer {
 
 // answeredLate gets the answer of a request whose caller has left its turn to it.
 func (h *Hold) answeredLate(a pipe.Answer) {
-	h.set(unsure, true) // its caller, which may be slow, does not look at the answer
+	h.setFlag(unsure, true) // its caller, which may be slow, does not look at the answer
 	h.noteOpen(a)
 	h.pass()
 }
@@ -116,7 +116,7 @@ func (h *Hold) noteOpen(a pipe.Answer) {
 // noteOpenUntil records that a request of h may still be carried out until then. If until is zero,
 // that time is not known.
 func (h *Hold) noteOpenUntil(until time.Time) {
-	h.set(unsure, true)
+	h.setFlag(unsure, true)
 	if until.IsZero() {
 		return
 	}

@@ -54,10 +54,10 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outco
 			h.count--
 			settles = x.restLocked()
 		} else {
-			again = h.set(leaving, true)
+			again = h.setFlag(leaving, true)
 		}
 	}
-	remaining, left := int(h.count), h.is(leaving)
+	remaining, left := int(h.count), h.has(leaving)
 	h.mu.Unlock()
 	var last pipe.Answer
 	ended := false // x was the last one, and goes off the count with the end of the turn
@@ -126,7 +126,7 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 		return isOwed, a, o
 	case !ok:
 		return isOwed, a, wire.OddAnswer("release", a.Reply.Any())
-	case n == 0 && !h.is(leaving):
+	case n == 0 && !h.has(leaving):
 		return isUnlocked, a, wire.Failure(h.lostByLease(renewal.NotOwner))
 	}
 	return isUnlocked, a, o
@@ -149,7 +149,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		h.releaseLater()
 		return isUnlocked, wire.Failure(h.lostByLease(renewal.TrustEnded))
 	}
-	var r returned
+	var r endAnswer
 	var o wire.Outcome
 	if busy == nil {
 		r, o = k.handOverOrRelease(ctx, h, n)
@@ -162,7 +162,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		if !again {
 			h.releaseLater()
 			o = wire.Outcome{Result: o.Result, Cause: k.errors.Of(ctx, h.name, o)} // the hook and the caller get the same
-			h.tellReleased(ctx, o.Cause)
+			h.reportReleased(ctx, o.Cause)
 		}
 		return isHeld, o
 	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
@@ -178,12 +178,12 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 // released is called when the last one of h has ended as it should.
 func (h *Hold) released(ctx context.Context) {
 	h.releaseCopyLater()
-	h.tellReleased(ctx, nil)
+	h.reportReleased(ctx, nil)
 }
 
-// tellReleased counts the last Unlock of h, and reports how it ended.
-func (h *Hold) tellReleased(ctx context.Context, err error) {
-	if !h.is(seen) {
+// reportReleased counts the last Unlock of h, and reports how it ended.
+func (h *Hold) reportReleased(ctx context.Context, err error) {
+	if !h.has(returned) {
 		return
 	}
 	if err == nil {
