@@ -47,6 +47,31 @@ func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 	}
 }
 
+// TestAnAcquisitionWhoseReplicasMayNotBeAwaitedIsGivenBack: Redis has carried it out, and refuses WAIT.
+func TestAnAcquisitionWhoseReplicasMayNotBeAwaitedIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	ctx := bounded.Context(t)
+	c := fixture.UserOf(t, s, "nowait", lock.Config{Replicas: 1}, "-wait")
+	permits := c.PermitSemaphore("permits")
+	_, err := permits.TrySet(ctx, 3)
+	require.NoError(t, err)
+	takes := map[string]func(context.Context) (*lock.Held, error){
+		"waiting": c.Mutex("waiting").Lock, "fair waiter": c.FairMutex("fair waiter").Lock,
+		"permits": func(ctx context.Context) (*lock.Held, error) { return permits.TryAcquire(ctx, 3) },
+	}
+	for kind, m := range fixture.Kinds(c, "m") {
+		takes[kind] = m.TryLock
+	}
+	for kind, take := range takes {
+		_, err := take(ctx)
+		require.ErrorContains(t, err, "NOPERM", kind)
+		require.Eventually(t, func() bool {
+			return fixture.Int(t, s, "EXISTS", "m", "waiting", "fair waiter") == 0 && fixture.Int(t, s, "GET", "permits") == 3
+		}, 20*time.Second, time.Millisecond, kind)
+	}
+}
+
 func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 	t.Parallel()
 	master, replica := fixture.WithReplica(t)

@@ -269,3 +269,18 @@ func TestACallThatDoesNotWaitIsToldOfAnUnknownOutcomeAtOnce(t *testing.T) {
 		require.Zero(t, time.Since(began))
 	})
 }
+
+// TestACallThatLeavesItsTrySaysWhatTheTryBeforeBrought: the one that it left says nothing.
+func TestACallThatLeavesItsTrySaysWhatTheTryBeforeBrought(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := c.asks(ctx, ownerOf(1), Request{})
+		a.answer <- false
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 2, a.tries.Load())
+		cancel()
+		err := <-a.got
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, errFakeRefused)
+	})
+}
