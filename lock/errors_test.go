@@ -205,7 +205,7 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 	errortable.Compare(t, "testdata/errors.txt", rows, []string{
 		".", "sentinel", "cluster", "internal/endpoint", "internal/keys", "internal/hold",
 	}, map[string][]string{
-		"no user sees it": {"lock: the hand-off was refused"},
+		"no user sees it": {"the time of TryLockWithin is over"},
 		"it needs a proxy that changes answers, or two requests whose copies arrive late, and other tests have it": {
 			"%d permits instead of %d", "lock: force of %q: its holder changed before each of the %d deletions: try again",
 			"the first leases ended before the last member was taken", "lock: re-entry of %q was not sent: %w", "lock: extend of %q was not sent: %w: try again",

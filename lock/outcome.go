@@ -9,7 +9,7 @@ import (
 )
 
 // Outcome says how a call that takes a lock or permits ended. These calls are
-// Lock, LockFor, TryLock and TryLockFor of every kind of Mutex, and the
+// Lock, LockFor, TryLock, TryLockFor and TryLockWithin of every kind of Mutex, and the
 // corresponding methods of a PermitSemaphore. A MultiLock and a RedLock make one
 // such call for each attempt to take a member.
 type Outcome uint8
@@ -19,7 +19,8 @@ const (
 	OutcomeAcquired Outcome = iota + 1
 	// OutcomeReentered: the owner already held the lock.
 	OutcomeReentered
-	// OutcomeRefused: another owner has the lock, and the call does not wait.
+	// OutcomeRefused: another owner has the lock, and the call does not wait, or not
+	// any longer.
 	OutcomeRefused
 	// OutcomeEnded: the context ended before the call had the lock.
 	OutcomeEnded

@@ -1,0 +1,229 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+// withinLock is what TryLockWithin takes, of one client.
+type withinLock struct {
+	within func(context.Context, time.Duration) (unlock func(context.Context) error, err error)
+}
+
+// withinLocks are all objects that have TryLockWithin, by name, with their locks of a client.
+func withinLocks(t *testing.T) map[string]func(c *lock.Client) withinLock {
+	mutex := func(of func(*lock.Client) *lock.Mutex) func(*lock.Client) withinLock {
+		return func(c *lock.Client) withinLock {
+			return withinLock{func(ctx context.Context, d time.Duration) (func(context.Context) error, error) {
+				held, err := of(c).TryLockWithin(ctx, d)
+				if err != nil {
+					require.Nil(t, held)
+					return nil, err
+				}
+				return held.Unlock, nil
+			}}
+		}
+	}
+	multi := func(within func(context.Context, time.Duration) (*lock.MultiHeld, error)) withinLock {
+		return withinLock{func(ctx context.Context, d time.Duration) (func(context.Context) error, error) {
+			held, err := within(ctx, d)
+			if err != nil {
+				require.Nil(t, held)
+				return nil, err
+			}
+			return held.Unlock, nil
+		}}
+	}
+	return map[string]func(*lock.Client) withinLock{
+		"Mutex":       mutex(func(c *lock.Client) *lock.Mutex { return c.Mutex("m") }),
+		"FencedMutex": mutex(func(c *lock.Client) *lock.Mutex { return c.FencedMutex("m") }),
+		"FairMutex":   mutex(func(c *lock.Client) *lock.Mutex { return c.FairMutex("m") }),
+		"Writer":      mutex(func(c *lock.Client) *lock.Mutex { return c.RWMutex("m").Writer() }),
+		"MultiLock": func(c *lock.Client) withinLock {
+			m, err := lock.NewMultiLock(c.Mutex("m"), c.Mutex("n"))
+			require.NoError(t, err)
+			return multi(m.TryLockWithin)
+		},
+		"RedLock": func(c *lock.Client) withinLock {
+			r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, c.Mutex("m"))
+			require.NoError(t, err)
+			return multi(r.TryLockWithin)
+		},
+	}
+}
+
+// TestTryLockWithinWaitsNoLonger than d, in virtual time: it takes a lock that is released meanwhile, and
+// its error is TryLock's when d is over, and Lock's when its context ends.
+func TestTryLockWithinWaitsNoLonger(t *testing.T) {
+	for name, of := range withinLocks(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				a, b := of(srv.Client(lock.Config{})), of(srv.Client(lock.Config{}))
+				ctx := t.Context()
+				unlock, err := a.within(ctx, 0)
+				require.NoError(t, err, "one try")
+				for _, d := range []time.Duration{-1, 0, time.Nanosecond, time.Second, time.Minute} {
+					began := time.Now()
+					_, err = b.within(ctx, d)
+					require.ErrorIs(t, err, lock.ErrNotAcquired, d)
+					require.NotErrorIs(t, err, context.DeadlineExceeded, d)
+					var held *lock.HeldError
+					require.True(t, errors.As(err, &held) || name == "RedLock", "%v: %v", d, err)
+					require.GreaterOrEqual(t, time.Since(began), d)
+					require.LessOrEqual(t, time.Since(began), max(d, 0)+100*time.Millisecond)
+				}
+
+				// The context ends first.
+				cancelled, cancel := context.WithCancel(ctx)
+				time.AfterFunc(time.Second, cancel)
+				_, err = b.within(cancelled, time.Minute)
+				require.ErrorIs(t, err, context.Canceled)
+				deadline, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				_, err = b.within(deadline, time.Minute)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, lock.ErrNotAcquired)
+				_, err = b.within(cancelled, time.Minute)
+				require.ErrorIs(t, err, context.Canceled)
+
+				time.AfterFunc(20*time.Second, func() { _ = unlock(context.Background()) })
+				began := time.Now()
+				unlock, err = b.within(ctx, time.Minute)
+				require.NoError(t, err)
+				require.Less(t, time.Since(began), 30*time.Second)
+				time.Sleep(time.Hour) // it is renewed, though the time of the wait is over
+				require.NoError(t, unlock(ctx))
+			})
+		})
+	}
+}
+
+// TestTryLockWithinWithoutAnAnswer: what is not known is not said to be held.
+func TestTryLockWithinWithoutAnAnswer(t *testing.T) {
+	for name, of := range withinLocks(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				link := srv.Link()
+				l := of(link.Client(lock.Config{}))
+				link.Cut()
+				began := time.Now()
+				_, err := l.within(t.Context(), 10*time.Second)
+				require.True(t, fixture.NoAnswer(err), "%v", err)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				require.LessOrEqual(t, time.Since(began), 10*time.Second+100*time.Millisecond)
+				link.Mend()
+				time.Sleep(time.Minute)
+				unlock, err := l.within(t.Context(), time.Second)
+				require.NoError(t, err)
+				require.NoError(t, unlock(t.Context()))
+			})
+		})
+	}
+}
+
+// TestTryLockWithinOnASlowServer, whose first answer comes when the time is over.
+func TestTryLockWithinOnASlowServer(t *testing.T) {
+	for name, of := range withinLocks(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				l := of(srv.Client(lock.Config{}))
+				srv.SetDelay(300 * time.Millisecond)
+				_, err := l.within(t.Context(), 100*time.Millisecond)
+				require.True(t, fixture.NoAnswer(err), "%v", err)
+			})
+		})
+	}
+}
+
+// TestTryLockWithinBehindOthersOfItsClient, who wait too, so it asks nobody before its time is over.
+func TestTryLockWithinBehindOthersOfItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		c := srv.Client(lock.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := srv.Client(lock.Config{}).Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { _, _ = c.Mutex("m").Lock(ctx) })
+		}
+		synctest.Wait()
+		for _, d := range []time.Duration{0, time.Second} {
+			_, err = c.Mutex("m").TryLockWithin(ctx, d)
+			var held *lock.HeldError
+			require.ErrorAs(t, err, &held)
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// TestTryLockWithinBehindACallWithoutAnAnswer has made no try of its own when its time is over, so it makes
+// one: it does not say that somebody has the lock because its own client is waiting for Redis.
+func TestTryLockWithinBehindACallWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		c := srv.Client(lock.Config{})
+		srv.SetDelay(300 * time.Millisecond)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			held, err := c.Mutex("m").Lock(t.Context())
+			if err == nil {
+				err = held.Unlock(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		_, err := c.Mutex("m").TryLockWithin(t.Context(), 100*time.Millisecond)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.True(t, err == nil || errors.Is(err, lock.ErrNotAcquired) || fixture.NoAnswer(err), "%v", err)
+		wg.Wait()
+	})
+}
+
+// TestTryLockWithinCountsOnce: as refused, like TryLock.
+func TestTryLockWithinCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	var mu sync.Mutex
+	var failed []lock.Event
+	c := fixture.ClientOf(t, s, lock.Config{Hooks: lock.Hooks{Failed: func(e lock.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		failed = append(failed, e)
+	}}})
+	ctx := bounded.Context(t)
+	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex("m").Lock)
+	for _, d := range []time.Duration{0, 50 * time.Millisecond} {
+		_, err := c.Mutex("m").TryLockWithin(ctx, d)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := c.Mutex("m").TryLockWithin(ended, time.Hour)
+	require.ErrorIs(t, err, context.Canceled)
+	held, err := c.Mutex("free").TryLockWithin(ctx, time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+	require.Equal(t, map[lock.Outcome]uint64{lock.OutcomeRefused: 2, lock.OutcomeEnded: 1, lock.OutcomeAcquired: 1}, c.Stats().Calls)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, failed, 3)
+	require.Equal(t, lock.OutcomeRefused, failed[1].Outcome)
+}
