@@ -126,6 +126,7 @@ type mutexLike interface {
 	Lock(context.Context) (*lock.Held, error)
 	TryLock(context.Context) (*lock.Held, error)
 	TryLockFor(context.Context, time.Duration) (*lock.Held, error)
+	TryLockWithin(context.Context, time.Duration) (*lock.Held, error)
 	Inspect(context.Context) (lock.Info, error)
 	TTL(context.Context) (time.Duration, error)
 	ForceUnlock(context.Context) (bool, error)
@@ -135,6 +136,7 @@ func mutexDeeds(m mutexLike) []deed {
 	return []deed{
 		{"TryLock", locked(m.TryLock)},
 		{"TryLockFor", locked(func(ctx context.Context) (*lock.Held, error) { return m.TryLockFor(ctx, time.Second) })},
+		{"TryLockWithin", locked(func(ctx context.Context) (*lock.Held, error) { return m.TryLockWithin(ctx, 10*time.Millisecond) })},
 		{"Lock", waiting(locked(m.Lock))},
 		{"Inspect", func(ctx context.Context) error { _, err := m.Inspect(ctx); return err }},
 		{"TTL", func(ctx context.Context) error { _, err := m.TTL(ctx); return err }},

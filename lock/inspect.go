@@ -29,8 +29,7 @@ type Info struct {
 	Writing bool
 	// Holders are the holds in Redis' order. There is one, or there are several of
 	// a RWMutex. If there are more than 1024, Holders has 1024 of them, drawn at
-	// random. A reader whose own lease has ended may be among them until another
-	// reader unlocks.
+	// random. A reader that has died may be among them as long as others read.
 	Holders []Holder
 	// TTL is the rest of the lease in Redis, for several readers the longest; -1
 	// if the key has no TTL. It is at most 291 years, also for a key that lives

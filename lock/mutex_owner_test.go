@@ -29,6 +29,9 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 		"TryLockFor": func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
 			return c.Mutex(name).TryLockFor(ctx, lease)
 		},
+		"TryLockWithin": func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+			return c.Mutex(name).TryLockWithin(ctx, lease)
+		},
 		"LockFor": func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
 			return c.Mutex(name).LockFor(ctx, lease)
 		},

@@ -14,9 +14,9 @@ import "github.com/wheellock/wheellock/lock/internal/hold"
 // ErrUpgrade, because two readers that both wait to write would wait for ever.
 //
 // Each reader has its own lease. If one reader loses its hold, the others keep
-// theirs. A stream of readers does not keep a writer out. While writers wait, new
-// readers of this package wait until every waiting writer has had its turn or has
-// stopped waiting (see Config.ReadersFirst) (P15). A writer that dies while it waits
+// theirs. A stream of readers does not keep a writer of this package out. While such
+// writers wait, new readers of this package wait (see Config.ReadersFirst) (P15), but
+// between two waiting writers a reader may come first. A writer that dies while it waits
 // keeps readers out for at most 2 x MaxPoll + IOTimeout. As with sync.RWMutex,
 // there can be a deadlock: the holder of a read lock must not wait for another
 // owner that asks for a read lock. Readers of Redisson overtake waiting writers.
