@@ -1,19 +1,21 @@
--- Takes a mutex for a new hold, or confirms that a repeated request took it.
+-- Takes a mutex for a new hold, or confirms that an earlier copy of the request did.
 --
 -- KEYS[1]  the lock's hash {field: count}
 -- KEYS[2]  the fencing-token counter; without it no token is minted
--- KEYS[3]  of a client whom no message reaches: a key that says when it tries again
+-- KEYS[3]  given by a client that hears no messages: a key whose TTL says when it tries again
 -- ARGV[1]  field of the hold, never used before
 -- ARGV[2]  lease in ms, at least 1
--- ARGV[3]  least token: what the client's clock says, or 1, see mint.lua
--- ARGV[4]  how many more tokens the client wants, for those whom it hands the lock to
--- ARGV[5]  in how many ms that is
--- ARGV[6+] fields of earlier attempts whose outcome their client never learned
+-- ARGV[3]  least token: the client's clock, or 1, see mint.lua
+-- ARGV[4]  how many more tokens the client wants, for owners to which it hands the lock on
+-- ARGV[5]  with KEYS[3]: ms until the client tries again
+-- ARGV[6+] fields of the client's earlier attempts with an unknown outcome
 --
--- Answers {1, token} acquired (token 0: none was minted), {1, token, more} with so many more
--- tokens behind it, {0, pttl} held by another (pttl in ms, -1: none), {0, pttl, 1} held by
--- another library, {0, pttl, 2} held by a stranger: by Redisson, whose only field is
--- <id>:<thread>.
+-- Answers:
+--   {1, token}        acquired; token 0: none was minted
+--   {1, token, more}  acquired, and the next "more" tokens are reserved for the client
+--   {0, pttl}         another owner holds the lock; pttl in ms, -1: no TTL
+--   {0, pttl, 1}      another library holds the lock
+--   {0, pttl, 2}      Redisson holds the lock: its only field is <id>:<thread>
 local lock, counter, polls = KEYS[1], KEYS[2], KEYS[3]
 local field, leaseText, wanted, pollIn, debt = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local lease = tonumber(leaseText)
@@ -23,7 +25,7 @@ if not lease or lease < 1 or not floor then
 end
 local others = redis.pcall('hlen', lock)
 if type(others) == 'table' then
-  -- As foreign.lua says. A function here would cost each call a thirtieth.
+  -- The same as in foreign.lua. Calling a function would make every call 3 % slower.
   local left = type(redis.pcall('get', lock)) == 'string' and redis.call('pttl', lock) or -1
   return left >= 0 and {0, left, 1} or others
 end
@@ -41,13 +43,14 @@ if others > 0 and not mine then
       redis.call('hdel', lock, ARGV[i])
     end
     if polls then
-      -- Of several the first counts. It lives for 25 ms longer, because the client may be slow.
+      -- If several clients poll, the earliest time is kept. The key lives 25 ms longer, because the
+      -- client may be late.
       local left, again = redis.pcall('pttl', polls), tonumber(pollIn) + 25
       if type(left) == 'number' and (left < 0 or left > again) then
-        redis.pcall('set', polls, '1', 'px', again) -- without it the client is no worse off than before
+        redis.pcall('set', polls, '1', 'px', again) -- if this fails, the client still polls
       end
     end
-    -- Only of a single field: others may have put any number there.
+    -- Only a single field is read, because other programs may have put any number there.
     local only = others == 1 and redis.pcall('hgetall', lock)
     if only and only[1] and string.find(only[1], '^[^:]+:%d+$') then
       return {0, redis.call('pttl', lock), 2}
@@ -56,7 +59,7 @@ if others > 0 and not mine then
   end
 end
 if debt then
-  redis.call('hdel', lock, '') -- may it be called? What is set below could not be removed otherwise
+  redis.call('hdel', lock, '') -- fails here if HDEL is forbidden: what is set below could not be removed
 end
 local token, more = 0, 0
 if counter then
@@ -65,16 +68,16 @@ if counter then
     return more
   end
 end
--- In this order the key is never gone: one that is may not be touched while its
--- slot moves to another server of a Cluster.
+-- HSET comes before HDEL, so the key never vanishes in between. While its slot moves to another
+-- server of a Cluster, a script must not touch a key that is gone.
 redis.call('hset', lock, field, '1')
 for i = 6, #ARGV do
   redis.call('hdel', lock, ARGV[i])
 end
--- A repeated request must not shorten what its first arrival, or a renewal, gave.
+-- A repeated request must not shorten the lease that its first copy or a renewal has set.
 if not mine or redis.call('pttl', lock) < lease then
   local set = redis.pcall('pexpire', lock, leaseText)
-  if type(set) == 'table' then -- nobody holds a lock that would never end
+  if type(set) == 'table' then -- no hold without an end
     if not mine then
       redis.call('hdel', lock, field)
     end

@@ -1,16 +1,16 @@
--- Tries commands for Client.Check, on one key, which it removes.
+-- Tries for Client.Check whether commands are permitted, on one key, which it removes.
 --
--- KEYS[1]  a scratch key, which nobody else uses; others may follow, which are not touched
--- ARGV[1]  how many ms the scratch key lives if it may not be removed; without it nothing
---          is tried
--- ARGV[2+] the commands: how many words each has, and the words; 0 stands where the scratch
---          key is removed
+-- KEYS[1]  a scratch key, used by no other client; further keys are not touched
+-- ARGV[1]  TTL in ms of the scratch key, in case it cannot be removed; without it nothing is
+--          tried
+-- ARGV[2+] the commands: for each the number of its words, then the words; 0: remove the
+--          scratch key here
 --
--- Answers what each of these said, the removal too, behind what the SET that begins said.
--- If nothing may be written, or what is written not be removed, the answer ends early.
--- The scratch key is a string. So commands that make something of another type are refused
--- when they are carried out, after the right to them was asked for. SET comes first because
--- it is what a server refuses whose memory is full, before anything else is written.
+-- Answers the reply of the SET that comes first, and then the reply of each command and removal.
+-- The answer ends early if SET and DEL are both refused.
+-- The scratch key is a string. A command for another type therefore changes nothing: Redis
+-- checks the user's rights first and then refuses the type. SET comes first because a server
+-- with full memory refuses it, before anything else is written.
 local scratch, life = KEYS[1], ARGV[1]
 if not life then
   return {}

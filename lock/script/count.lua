@@ -2,7 +2,7 @@
 --
 -- KEYS[1] the counter
 --
--- Answers its text, at most 64 bytes of it; nil if there is none.
+-- Answers the first 64 bytes of its text; nil if there is no counter.
 local counter = KEYS[1]
 local text = redis.call('get', counter)
 return text and string.sub(text, 1, 64)

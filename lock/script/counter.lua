@@ -1,8 +1,8 @@
 -- The counter of a semaphore.
 --
--- counter returns the number at a key, 0 if there is none, and the key's text, false if there
--- is none; or nil and the error with which the key is refused. INCRBY takes whatever is a
--- counter here, so it does not fail after something else was changed.
+-- counter returns the number at a key and the key's text: 0 and false if the key is absent. If
+-- the key is no counter, it returns nil and an error. Every text that passes is one that INCRBY
+-- accepts, so INCRBY does not fail later, after something else was changed.
 local function counter(key)
   local text = redis.call('get', key)
   local value = text or '0'

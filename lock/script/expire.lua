@@ -1,15 +1,14 @@
--- Refuses a call that comes too late. It stands before each script that takes or changes
+-- Refuses a call that comes too late. It precedes every script that takes or changes
 -- something.
 --
 -- ARGV[last]  the time of this server, in ms since 1970, after which nothing is done; 0: no
---             limit. What follows does not see this argument
+--             limit. The script that follows does not see this argument
 --
 -- Answers the error LATE <the server's time in ms>: nothing was done.
--- What follows may use clock, the server's time in ms, and the same as seconds and
--- micros. All are nil without a limit, or where the user may not ask for them.
--- Every call pays for this, most of it for the question itself. So there are locals,
--- because globals are looked up by name each time, and arithmetic in the place of
--- table.remove and math.floor.
+-- The script may use clock, the server's time in ms, and its parts seconds and micros. All
+-- three are nil without a limit, and where the user may not call TIME.
+-- Every call pays for this, mostly for TIME itself. So the code uses locals, because Lua looks
+-- up a global by name each time, and arithmetic instead of table.remove and math.floor.
 local args, redis = ARGV, redis
 local last = #args
 local limit, clock, seconds, micros = tonumber(args[last] or ''), nil, nil, nil

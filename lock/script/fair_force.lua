@@ -1,5 +1,5 @@
--- Deletes the holds of a fair mutex that its caller has seen, whoever's they
--- are; the queue stays, and its first is woken.
+-- Deletes the holds of a fair mutex that its caller has seen, no matter who owns them. The
+-- queue stays, and its first waiter is woken.
 --
 -- KEYS[1]  the lock's hash
 -- KEYS[2]  the queue, a list of fields
@@ -8,10 +8,10 @@
 -- ARGV[3+] fields of the holds
 --
 -- Answers 1 deleted, 0 there is no lock, -1 the key is a hash but no lock's,
--- -2 all that was there is others'.
+-- -2 all holds are others'.
 -- If the message was refused, the answer is {that number, the error}.
--- A copy that is late finds nothing: a client of this package uses no field again.
--- Of a lock with more than 32 fields it looks at those that it deletes alone.
+-- A late copy of the request finds nothing, because clients of this package never reuse a field.
+-- Of a lock with more than 32 fields it reads only the fields that it deletes.
 local lock, queue, channel, publish = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local fields, counts = found()
 if fields == 0 then

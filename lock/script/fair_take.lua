@@ -1,51 +1,54 @@
--- Takes a fair mutex for a new hold, or stands in its queue.
+-- Takes a fair mutex for a new hold, or puts its waiter into the queue.
 --
--- Redisson sweeps the first in the queue when its score is past. It sets a score
--- once: its own wait after that of the one before, or after the holder's lease. It takes
--- its wait from all scores behind it when it has got the lock or left. The wait is ARGV[5],
--- if its caller did not say another. A score of ours is renewed with each sign of life:
--- it is ARGV[12] from now, and more by the waits of Redisson's ahead. So one that lives
--- is never swept, and one that has died is when those ahead have had their turn and
--- ARGV[12] is over. Nobody says how long a wait is: it is the distance to the score of
--- Redisson's before. That of the first is known from when the next one came. Before
--- that it is what its score is ahead of the clock, or ARGV[5] if that may be it. So a
--- longer wait is taken for too short if the first has been there for longer than the
--- lease that it found.
--- Ours add nothing to the scores behind them and take nothing from them. While one
--- of ours lives, each of Redisson's behind it keeps its wait, or ARGV[5], more than it has.
+-- A waiter's score is the time at which it leaves the queue. Redisson removes the first waiter
+-- when its score is past ("sweeps" it). A waiter of Redisson's sets its score once: to the score
+-- of the waiter before it, or the end of the holder's lease, plus its own wait. When it gets the
+-- lock or leaves, it subtracts its wait from all scores behind it. The wait is the patience
+-- (ARGV[5]) unless its caller chose another.
+-- A waiter of ours renews its score with every sign of life: to now, plus the grace (ARGV[12]),
+-- plus the waits of Redisson's waiters ahead. So Redisson never sweeps a living waiter of ours. It
+-- sweeps a dead one after the waiters ahead have had their turn and the grace is over.
+-- The wait of a waiter of Redisson's is stored nowhere. It is the distance to the score of
+-- Redisson's waiter before. For the first waiter the distance becomes known when the next one
+-- comes. Before that, the wait is its score minus the clock, or the patience if that is possible.
+-- So a wait above the patience is estimated too short if the first waiter has been there for
+-- longer than the lease that it found.
+-- Waiters of ours neither raise nor lower the scores behind them. While one of ours lives, every
+-- waiter of Redisson's behind it keeps a score of at least its wait, or the patience, above it.
 --
--- A waiter keeps its field when a request is not answered, so a copy of an earlier request
--- may come late. The number of its sign is not above that of the sign that the waiter has
--- given since. So the copy changes nothing. Once the waiter has had the lock and released it,
--- nothing refuses a copy: the client owes the field until no copy can come.
+-- A waiter keeps its field when a request gets no answer, so a copy of an earlier request may come
+-- late. The copy changes nothing, because its sign has no higher number than the waiter's latest.
+-- After the waiter has released the lock, nothing in Redis refuses a copy. So the client treats
+-- the field as owed until no copy can come.
 --
 -- KEYS[1]  the lock's hash {field: count}
 -- KEYS[2]  the queue, a list of fields, first come first
--- KEYS[3]  until when each may stand there {field: epoch ms}, as Redisson counts
--- KEYS[4]  signs of life of those in the queue that are not Redisson's {field: text};
---          the text is ARGV[6], and when it came: 7@1790000000000/2000
+-- KEYS[3]  how long each field may stay in the queue {field: epoch ms}, as Redisson counts
+-- KEYS[4]  signs of life of the queue's waiters, except Redisson's {field: text};
+--          the text is ARGV[6] with the time it came: 7@1790000000000/2000
 -- KEYS[5]  the fencing-token counter
 -- ARGV[1]  field of the hold, never used before by another
 -- ARGV[2]  lease in ms, at least 1
--- ARGV[3]  least token: what the client's clock says, or 1, see mint.lua
--- ARGV[4]  the client's clock in epoch ms. The server's stands in its place where it is
---          known
+-- ARGV[3]  least token: the client's clock, or 1, see mint.lua
+-- ARGV[4]  the client's clock in epoch ms, used if the server's is unknown
 -- ARGV[5]  how long Redisson waits for the first in the queue, in ms
--- ARGV[6]  a sign of life, a number that rises and more; "": do not stand in the queue
--- ARGV[7]  a field that was the first in the queue for long
--- ARGV[8]  with this sign of life; "": nobody was
--- ARGV[9]  how long the queue lives at least without a sign of life, in ms
+-- ARGV[6]  a sign of life: a rising number and more text; "": do not enter the queue
+-- ARGV[7]  a field that has been silent at the head of the queue for too long
+-- ARGV[8]  its latest known sign of life; "": there is no such field
+-- ARGV[9]  shortest TTL of the queue after a sign of life, in ms
 -- ARGV[10] channel of the lock; ARGV[10]:field wakes the waiter of that field
 -- ARGV[11] command that publishes there
--- ARGV[12] how far ahead of the clock a score is with each sign of life, in ms
--- ARGV[13] how many of the following are earlier fields of this very waiter, whose
---          place it takes; the others are fields whose client never learned what
---          became of them
--- ARGV[14+] those fields
+-- ARGV[12] grace: a sign of life moves the score this far ahead of the clock, in ms
+-- ARGV[13] how many of the following fields are earlier ones of the same waiter, which takes
+--          over their place
+-- ARGV[14+] earlier fields: first these, then fields of the client's attempts with an unknown
+--          outcome
 --
--- Answers {1, token} acquired; {0, pttl, first, sign, foreign} not: pttl in ms of
--- who holds it (-1: none, -2: nobody), the first in the queue and its sign of life
--- ("" if there is none), each at most 1,024 bytes of it, 1 if another library holds it.
+-- Answers {1, token} acquired, or {0, pttl, first, sign, foreign}:
+--   pttl     TTL of the lock in ms; -1: no TTL, -2: the lock is free
+--   first    the first field in the queue, "" if there is none, cut at 1,024 bytes
+--   sign     the sign of life of that field, in the same form
+--   foreign  1 if another library holds the lock
 local lock, queue, scores, signs, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local me, lease, floor, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), clock or tonumber(ARGV[4])
 local patience, mySign, silent, silentSign = tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8]
@@ -53,7 +56,7 @@ local life, channel, publish, grace, heirs = ARGV[9], ARGV[10], ARGV[11], tonumb
 if not lease or lease < 1 or not floor or not now or not patience or not grace then
   return redis.error_reply('ERR wheellock: fair_take needs a lease of at least 1 ms, a least token and a time')
 end
--- Somebody else's key is refused before anything is written.
+-- Keys of another type are refused before anything is written.
 redis.call('llen', queue)
 redis.call('zcard', scores)
 redis.call('hlen', signs)
@@ -61,12 +64,12 @@ local refused = exhausted(counter)
 if refused then
   return refused
 end
--- may returns the error of a command that may not be called. Where it is tried, it does nothing.
+-- may calls a command that changes nothing here. It returns the error if the command is forbidden.
 local function may(...)
   local answer = redis.pcall(...)
   return type(answer) == 'table' and answer.err and not string.find(answer.err, 'WRONGTYPE', 1, true) and answer or nil
 end
--- A place is in three keys. Without one of these it would be taken out of some of them.
+-- A place in the queue consists of three keys. Without these commands it would stay in some.
 refused = may('zrem', scores, '') or may('hdel', signs, '')
 if not refused and (#ARGV >= 14 or silentSign ~= '') then
   refused = may('lrem', counter, 1, '')
@@ -82,25 +85,25 @@ if type(mine) == 'table' then
   if not foreign(lock) then
     return mine
   end
-  other = 1 -- who waits for it stands in the queue as ever
+  other = 1 -- its waiters use the queue as usual
 end
--- leave takes a field out of the queue. It added nothing to the scores of those
--- behind, so they stay.
+-- leave removes a field of ours from the queue. Such a field has not raised the scores behind it,
+-- so they stay.
 local function leave(field)
   redis.call('hdel', signs, field)
   if redis.call('zrem', scores, field) == 1 then
     redis.call('lrem', queue, 1, field)
   end
 end
--- sign is the sign of life with its time, and at that time.
+-- sign returns the sign of life with this time.
 local function sign(at)
   return (string.gsub(mySign, '^%d*', string.format('%%0@%.0f', at), 1))
 end
--- at is when a sign of life came.
+-- at returns the time of a sign of life.
 local function at(text)
   return tonumber(string.match(text or '', '^%d*@(%d+)') or '')
 end
--- refuse returns the answer that the lock was not acquired.
+-- refuse returns the answer for a lock that was not acquired.
 local function refuse(pttl, first)
   local sign = first and redis.call('hget', signs, first) or ''
   return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), other}
@@ -111,8 +114,8 @@ if last and number <= last then
   return refuse(redis.call('pttl', lock), redis.call('lindex', queue, 0))
 end
 if heirs > 0 then
-  -- The waiter's earlier requests may have arrived in any order, some of them
-  -- after others had taken their place: it keeps the foremost.
+  -- The waiter's earlier requests may have arrived in any order, and several may have a place. The
+  -- waiter keeps the foremost.
   local earlier = {}
   for i = 14, 13 + heirs do
     earlier[ARGV[i]] = true
@@ -131,7 +134,7 @@ if heirs > 0 then
         end
         return set
       end
-      redis.call('lrem', queue, 1, me) -- what it has itself is behind this one
+      redis.call('lrem', queue, 1, me) -- its own place is behind this one
       redis.call('linsert', queue, 'before', old, me)
       redis.call('lrem', queue, 1, old)
       redis.call('zrem', scores, old)
@@ -151,7 +154,7 @@ for i = 14, #ARGV do
   leave(old)
 end
 mine = other == 0 and redis.call('hexists', lock, me) == 1
--- What it does here is bounded: what is left the next call does.
+-- This call sweeps at most 200. The next call does the rest.
 local first, woken, swept = redis.call('lindex', queue, 0), false, 0
 while first and swept < 200 do
   local score = tonumber(redis.call('zscore', scores, first) or '')
@@ -179,7 +182,7 @@ if mine or pttl == -2 and (not first or first == me) then
   if type(set) == 'number' and set < lease then
     set = redis.pcall('pexpire', lock, lease)
   end
-  if type(set) == 'table' then -- nobody holds a lock that would never end
+  if type(set) == 'table' then -- no hold without an end
     if not mine then
       redis.call('hdel', lock, me)
     end
@@ -198,11 +201,11 @@ end
 if mySign ~= '' then
   local score = tonumber(redis.call('zscore', scores, me) or '')
   if not score then
-    redis.call('lrange', queue, 0, 0) -- may it be called? Nothing below is refused between a place and its score
+    redis.call('lrange', queue, 0, 0) -- fails here if LRANGE is forbidden: nothing may fail between a place and its score
   end
   local before = score and at(redis.call('hget', signs, me)) or now
   redis.call('hset', signs, me, sign(now))
-  if not score or not first then -- a score without a queue is what somebody's DEL leaves
+  if not score or not first then -- a DEL of the queue may have left the score
     local stands = redis.pcall('rpush', queue, me)
     if type(stands) == 'table' then
       redis.call('hdel', signs, me)
@@ -210,16 +213,17 @@ if mySign ~= '' then
     end
     first = first or me
   end
-  -- What those of Redisson's ahead take from my score. Each that went has taken its
-  -- own, so it is what was more than grace at my last sign. If I am new, it is found in
-  -- the queue. One that was swept takes nothing; so now and then, the more seldom the
-  -- longer it is, the whole queue is looked through. A long queue is not if all of it are
-  -- ours, see fair_sign. The last of it always is: a newcomer of Redisson's builds on its
-  -- score, and sleeps for ever if that is in the past.
+  -- span is the sum of the waits of Redisson's waiters ahead, which they will subtract from my
+  -- score. Each waiter that left has subtracted its wait, so span is the part of my score above
+  -- the grace at my last sign. For a new waiter it is estimated from the queue. A swept waiter
+  -- subtracts nothing. So the whole queue is read from time to time, the longer it is the less
+  -- often. A long queue is not read if all its waiters are ours, see fair_sign. The last waiter is
+  -- always read: a new waiter of Redisson's adds to its score, and sleeps for ever if that is in
+  -- the past.
   local length, signed = redis.call('llen', queue), 0
   local time = now
   if before > now and before - now < patience / 2 then
-    time = before -- this request is late, or the clock of one ahead is before mine
+    time = before -- this request is late, or this clock is behind the last sign's clock
   end
   local span = math.max(length - redis.call('hlen', signs), 0) * patience
   if score then
@@ -231,7 +235,7 @@ if mySign ~= '' then
   if whole then
     order = redis.call('lrange', queue, 0, -1)
   end
-  -- base is the score of the one before, java whether that is Redisson's.
+  -- base is the score of the waiter before, java says whether this waiter is Redisson's.
   local least, ahead, base, java = nil, 0, now + math.max(pttl, 0), false
   for _, other in ipairs(order) do
     local ours = redis.call('hexists', signs, other)
@@ -258,7 +262,7 @@ if mySign ~= '' then
         if not (wait > 0 and wait < 86400000) or not java and (least or wait < patience) then
           wait = patience
         elseif other == first then
-          wait = its - now -- the lease that it found is not known, and one that is too long costs only time
+          wait = its - now -- the lease that it found is unknown, and a wait that is too long costs only time
         end
       end
       if not least then
@@ -280,8 +284,8 @@ if mySign ~= '' then
       end
     end
   end
-  -- A queue of the dead ends by itself; one in which Redisson stands may not.
-  -- The next sign of another may be due later than mine: no TTL is lowered.
+  -- A queue of ours expires when all its waiters are dead. A queue with Redisson's waiters must
+  -- not. No TTL is lowered, because the next sign of another waiter may come later than mine.
   local ours = redis.call('hlen', signs) == redis.call('llen', queue)
   for i = 2, 4 do
     local set = 0
@@ -290,7 +294,7 @@ if mySign ~= '' then
     elseif redis.call('pttl', KEYS[i]) < tonumber(life) then
       set = redis.pcall('pexpire', KEYS[i], life)
     end
-    if type(set) == 'table' then -- a place that would never end
+    if type(set) == 'table' then -- no place without an end
       leave(me)
       return set
     end
@@ -302,7 +306,7 @@ if woken and pttl == -2 then
     if told ~= me then
       redis.pcall(publish, channel .. ':' .. told, '0')
     end
-    -- One of ours that has given no sign for long may be dead: tell the next, too.
+    -- A waiter of ours without a recent sign of life may be dead, so the next one is told too.
     i = i + 1
     told = redis.call('hexists', signs, told) == 1 and (tonumber(redis.call('zscore', scores, told) or '') or 0) < now + grace / 2
       and redis.call('lindex', queue, i)

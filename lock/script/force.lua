@@ -1,4 +1,4 @@
--- Deletes the holds of a lock that its caller has seen, whoever's they are.
+-- Deletes the holds of a lock that its caller has seen, no matter who owns them.
 --
 -- KEYS[1]  the lock's hash
 -- ARGV[1]  channel on which a release wakes waiters
@@ -6,10 +6,10 @@
 -- ARGV[3+] fields of the holds
 --
 -- Answers 1 deleted, 0 there is no lock, -1 the key is a hash but no lock's,
--- -2 all that was there is others'.
+-- -2 all holds are others'.
 -- If the message was refused, the answer is {that number, the error}.
--- A copy that is late finds nothing: a client of this package uses no field again.
--- Of a lock with more than 32 fields it looks at those that it deletes alone.
+-- A late copy of the request finds nothing, because clients of this package never reuse a field.
+-- Of a lock with more than 32 fields it reads only the fields that it deletes.
 local lock, channel, publish = KEYS[1], ARGV[1], ARGV[2]
 local fields, counts = found()
 if fields == 0 then
@@ -26,7 +26,7 @@ local gone = delete()
 if gone == 0 and not (fields == 1 and counts[1] == 'mode') then
   return -2
 end
--- A key that is gone may not be touched while its slot moves to another server of a Cluster.
+-- While a slot moves to another server of a Cluster, a script must not touch a key that is gone.
 local left = fields - gone
 if left == 1 and redis.call('hexists', lock, 'mode') == 1 then
   left = redis.call('del', lock) - 1

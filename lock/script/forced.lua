@@ -1,9 +1,9 @@
--- The fields of a lock that a force script deletes: ARGV[3+].
+-- The fields that a force script deletes from a lock: ARGV[3+].
 --
 -- KEYS[1]  the lock's hash
 local lock = KEYS[1]
--- found returns how many fields the lock has, and a list of fields and counts: of all, or of
--- more than 32 fields those of ARGV[3+] alone.
+-- found returns how many fields the lock has, and a list of fields and counts. The list has all
+-- fields, but only the given ones of a lock with more than 32.
 local function found()
   local fields, counts = redis.call('hlen', lock), {}
   if fields <= 32 then
@@ -15,8 +15,8 @@ local function found()
   end
   return fields, counts
 end
--- owned reports whether a field and its count may be a hold's: an owner, which ends in a
--- number, and a number.
+-- owned reports whether a field and its count may belong to a hold: the field ends in a number,
+-- and the count is a number.
 local function owned(field, count)
   return string.match(field, ':%w+$') and string.match(count, '^%d+$')
 end

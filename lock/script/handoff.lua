@@ -1,25 +1,27 @@
--- Releases a mutex's hold and takes it for another owner of the same client; at the end
--- of a run only if nobody else is there who hears of the release.
+-- Releases a mutex's hold and takes the lock for another owner of the same client. At the end
+-- of a run of handoffs (ARGV[6] is given) it takes the lock only if no other client waits for it.
 --
 -- KEYS[1]  the lock's hash
 -- KEYS[2]  the fencing-token counter; without it no token is minted
--- KEYS[3]  at the end of a run: a key that says when a client tries whom no message reaches
+-- KEYS[3]  at the end of a run: a key whose TTL says when a client tries that hears no messages
 -- ARGV[1]  field of the hold that ends
 -- ARGV[2]  field of the hold that begins, never used before
 -- ARGV[3]  lease in ms of the new hold, at least 1
--- ARGV[4]  least token: what the client's clock says, or 1, see mint.lua
--- ARGV[5]  how many more tokens the client wants, for those whom it hands the lock to
+-- ARGV[4]  least token: the client's clock, or 1, see mint.lua
+-- ARGV[5]  how many more tokens the client wants, for owners to which it hands the lock on
 -- ARGV[6]  at the end of a run: channel on which a release wakes waiters; otherwise none
--- ARGV[7]  how many of the channel's subscribers are the client's own
+-- ARGV[7]  number of the client's own subscribers of this channel
 -- ARGV[8]  command that publishes there
--- ARGV[9]  for how many ms such a client is waited for
--- ARGV[10] 1: it is released in any case
+-- ARGV[9]  longest wait in ms for a client that hears no messages
+-- ARGV[10] 1: release the lock in any case
 --
--- Answers {1, token} done now, or by an earlier arrival of this request
--- (token 0: none was minted), {1, token, more} with so many more tokens behind it;
--- {2, told, wait} released, so many subscribers told, and in so many ms somebody tries
--- who did not hear of it (0: nobody); {0, pttl} neither hold is there
--- (pttl -2: nobody's is).
+-- Answers:
+--   {1, token}        the new owner holds the lock, by this or an earlier copy of the request;
+--                     token 0: none was minted
+--   {1, token, more}  the same, and the next "more" tokens are reserved for the client
+--   {2, told, wait}   released; "told" subscribers got the message, and a client that hears no
+--                     messages tries in "wait" ms (0: there is none)
+--   {0, pttl}         neither hold is there; pttl in ms, -2: the lock is free
 local lock, counter, polls = KEYS[1], KEYS[2], KEYS[3]
 local oldField, newField, leaseText, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[6]
 local ownSubscribers, publish, pollIn, always = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
@@ -43,7 +45,7 @@ if channel and not repeated then
   end
   local told = redis.pcall(publish, channel, '0')
   if type(told) == 'table' then
-    told = tonumber(ownSubscribers) + 1 -- who is not told may wait all the same
+    told = tonumber(ownSubscribers) + 1 -- the message was refused, so assume that others wait
   end
   local wait = polls and redis.pcall('pttl', polls)
   if type(wait) ~= 'number' or wait <= 0 or wait > tonumber(pollIn) + 25 then
@@ -55,7 +57,7 @@ if channel and not repeated then
   end
 end
 local token, more = 0, 0
--- The commands that memory can refuse come first, so that a refusal changes nothing.
+-- Commands that full memory can refuse come first, so a refusal changes nothing.
 if counter then
   token, more = mint(counter, floor, wanted)
   if not token then
@@ -67,9 +69,9 @@ if repeated then
     redis.call('pexpire', lock, leaseText)
   end
 else
-  redis.call('hdel', lock, '') -- may it be called? What is set now could not be removed otherwise
+  redis.call('hdel', lock, '') -- fails here if HDEL is forbidden: what is set below could not be removed
   redis.call('hset', lock, newField, '1')
-  local set = redis.pcall('pexpire', lock, leaseText) -- another hold: it has the lease that it asked for
+  local set = redis.pcall('pexpire', lock, leaseText) -- a new hold, so its own lease replaces the old TTL
   if type(set) == 'table' then -- the old hold stays as it was
     redis.call('hdel', lock, newField)
     return set

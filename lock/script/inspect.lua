@@ -2,10 +2,10 @@
 --
 -- KEYS[1] the lock's hash
 --
--- Answers {pttl, field, count, field, count, ...}; pttl is -2 if there is no
--- lock and -1 if it has no TTL. {pttl, 1} is the lock of another library. Of more than
--- 1,024 fields it answers so many, drawn at random, and the mode of a read-write lock. Of a
--- longer field it answers 8,192 bytes, of a longer count 1,024.
+-- Answers {pttl, field, count, field, count, ...}; pttl is -2 if there is no lock and -1 if it
+-- has no TTL. The answer {pttl, 1} is the lock of another library. If there are more than 1,024
+-- fields, it answers 1,024 of them, drawn at random, and the mode of a read-write lock. Fields
+-- are cut at 8,192 bytes, counts at 1,024.
 local lock = KEYS[1]
 local answer = {redis.call('pttl', lock)}
 local fields, n = redis.pcall('hlen', lock), 1024

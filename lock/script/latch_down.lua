@@ -1,5 +1,5 @@
--- Counts a latch down by one, once however often the request arrives; at zero
--- the latch opens.
+-- Counts a latch down by one, only once even if the request arrives several times. At zero the
+-- latch opens.
 --
 -- KEYS[1] the latch's count; there is none while it is open
 -- KEYS[2] the request's result, used by no other request
@@ -7,14 +7,14 @@
 -- ARGV[2] how long the result is remembered, in ms
 -- ARGV[3] command that publishes; publish if it is not given
 --
--- Answers the count that is left; 0 also if the latch was open.
+-- Answers the new count; 0 if the latch was open already.
 -- If the message was refused, the answer is {that number, the error}.
 local latch, resultKey, channel, keepFor, publish = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local n, text = counter(latch)
 if not n then
   return text
 end
-redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+redis.call('del', resultKey) -- after a first write, full memory refuses nothing more
 local left = math.max(n - 1, 0)
 if not text then
   redis.call('set', resultKey, left, 'px', keepFor)

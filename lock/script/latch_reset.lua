@@ -13,7 +13,7 @@ local n, text = counter(latch)
 if not n then
   return text
 end
-redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+redis.call('del', resultKey) -- after a first write, full memory refuses nothing more
 local gone, refused = remember(text and 1 or 0, keepFor, 'del', latch)
 if not gone then
   return refused

@@ -1,5 +1,5 @@
--- Answers a request that was carried out already. It stands before each script that is
--- carried out once however often its request arrives, and answers a number.
+-- Answers a repeated request with the stored result of its first copy. It precedes scripts that
+-- must change something only once and answer a number.
 --
 -- KEYS[2]  the request's result, used by no other request
 local resultKey = KEYS[2]

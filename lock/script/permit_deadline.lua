@@ -1,6 +1,6 @@
 -- Reads the deadline of a permit.
 --
--- KEYS[1] permits that are taken {id: deadline in epoch ms}
+-- KEYS[1] the taken permits {id: deadline in epoch ms}
 -- ARGV[1] the id, 32 lower-case hexadecimal digits, see permit_free
 --
 -- Answers the deadline as text, or nil if there is no such permit.

@@ -1,10 +1,10 @@
 -- Moves the deadline of a hold of permits, which must still be there, never to
 -- an earlier time.
 --
--- KEYS[1] the semaphore's permits that are taken {id: deadline in epoch ms}
+-- KEYS[1] the semaphore's taken permits {id: deadline in epoch ms}
 -- ARGV[1] the permits: 12 bytes and their number, see permit_take
 -- ARGV[2] new deadline in epoch ms, by the client's clock
--- ARGV[3] the client's clock in epoch ms. The server's stands in its place where it is known
+-- ARGV[3] the client's clock in epoch ms, used if the server's is unknown
 --
 -- Answers 1 done, 0 a permit is gone.
 local taken, permits, clientDeadline, clientNow = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
@@ -13,7 +13,7 @@ local deadline = clientDeadline + (clock and clock - clientNow or 0)
 local all, refused = deadlines(taken, members)
 if refused then
   if string.find(refused.err, 'WRONGTYPE', 1, true) then
-    return 0 -- a key of another type has no permits any more
+    return 0 -- a key of another type has lost its permits
   end
   return refused
 end
@@ -25,5 +25,5 @@ for i = 1, #members do
     late[#late + 1] = members[i]
   end
 end
-redis.call('zrem', taken, '') -- a write, so that memory that is out does not refuse what follows
+redis.call('zrem', taken, '') -- after a first write, full memory refuses nothing more
 return put(taken, string.format('%.0f', deadline), late, 'xx') or 1

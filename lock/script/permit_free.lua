@@ -1,20 +1,20 @@
--- Releases permits by their ids, all of them or none, once however often the
--- request arrives.
+-- Releases permits by their ids: all or none, and only once even if the request arrives several
+-- times.
 --
 -- KEYS[1] the counter of free permits
 -- KEYS[2] the request's result, used by no other request
--- KEYS[3] permits that are taken {id: deadline in epoch ms}
--- ARGV[1] the ids, 32 lower-case hexadecimal digits each, one after the other; a
---         permit has the 16 bytes that they say or, of old, their text
--- ARGV[2] the client's clock in epoch ms. The server's stands in its place where it is
---         known; permits with a deadline up to it are free
+-- KEYS[3] the taken permits {id: deadline in epoch ms}
+-- ARGV[1] the ids, 32 lower-case hexadecimal digits each, one after the other; a permit's
+--         member is these 16 bytes or, from an older version, the digits
+-- ARGV[2] the client's clock in epoch ms, used if the server's is unknown; permits with a
+--         deadline up to it are free
 -- ARGV[3] channel on which free permits are published
 -- ARGV[4] how long the result is remembered, in ms
 -- ARGV[5] command that publishes; publish if it is not given
 --
--- Answers 1 all are free now; otherwise which ids are not those of permits that
--- are taken, {1 for the first, ...}: then nothing has changed.
--- Memory that is out does not refuse the release.
+-- Answers 1 if all are free now. Otherwise nothing has changed, and it answers the indexes of the
+-- ids without a taken permit, {1 for the first, ...}.
+-- Full memory does not refuse the release.
 -- If the message was refused, the answer is {1, the error}.
 local semaphore, resultKey, taken = KEYS[1], KEYS[2], KEYS[3]
 local ids, clientNow, channel, keepFor, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -33,7 +33,7 @@ if not done then
       gone[#gone + 1] = i
     end
   end
-  redis.call('zrem', taken, '') -- may it be called? And memory that is out refuses nothing behind a write
+  redis.call('zrem', taken, '') -- fails here if ZREM is forbidden; after a first write, full memory refuses nothing
   if #gone == 0 then
     free, refused = remember('done', keepFor, 'incrby', semaphore, #members)
     if not free then

@@ -1,8 +1,8 @@
 -- Permits by the ids that users have.
 --
--- known returns the member that is the permit with an id of 32 lower-case hexadecimal digits,
--- and its deadline as text, false if it is not taken. A permit has the 16 bytes that the
--- digits say or, of old, their text.
+-- known returns the member of the permit with this id, and its deadline as text, false if the
+-- permit is not taken. An id has 32 lower-case hexadecimal digits. The member is the 16 bytes
+-- that they encode or, from an older version, the digits themselves.
 local function known(key, id)
   local member = string.gsub(id, '%x%x', function(digits)
     return string.char(tonumber(digits, 16))

@@ -1,7 +1,7 @@
 -- Reads a semaphore whose permits expire.
 --
 -- KEYS[1] the counter of free permits
--- KEYS[2] permits that are taken {id: deadline in epoch ms}
+-- KEYS[2] the taken permits {id: deadline in epoch ms}
 -- ARGV[1] the client's clock in epoch ms: permits with a deadline up to it are free
 --
 -- Answers {exists, free, taken}.

@@ -1,15 +1,13 @@
 -- Renews many holds of permits and names those that are gone.
 --
--- KEYS[i]    a semaphore's permits that are taken {id: deadline in epoch ms}
+-- KEYS[i]    a semaphore's taken permits {id: deadline in epoch ms}
 -- ARGV[1]    new deadline in epoch ms by the client's clock, at least 1
--- ARGV[2]    the client's clock in epoch ms. The server's stands in its place where it
---            is known
+-- ARGV[2]    the client's clock in epoch ms, used if the server's is unknown
 -- ARGV[i+2]  permits of the hold at KEYS[i]: 12 bytes and their number, see permit_take
 --
--- Answers the indexes i of the holds of which a permit is gone, and {i, the error}
--- of those that Redis refuses to renew; those of the
--- others have a deadline of at least the new one. A key of the wrong type is a
--- hold that is gone.
+-- Answers the index i of each hold that has lost a permit, and {i, the error} for each hold that
+-- Redis refuses to renew. The permits of all other holds now have at least the new deadline. A
+-- key of another type counts as a hold that is gone.
 local deadline, clientNow = tonumber(ARGV[1]), ARGV[2]
 if not deadline or deadline < 1 or not tonumber(clientNow) then
   return redis.error_reply('ERR wheellock: permit_renew needs a deadline and a time')
@@ -32,7 +30,7 @@ for k = 1, #KEYS do
     end
   end
   if there then
-    -- Memory that is out refuses ZADD, but only as a script's first write.
+    -- Full memory refuses ZADD only as the first write of a script.
     redis.pcall('zrem', key, '')
     local set = put(key, text, late, 'xx')
     if set then
@@ -44,7 +42,7 @@ for k = 1, #KEYS do
   elseif refusal and not string.find(refusal.err, 'WRONGTYPE', 1, true) then
     gone[#gone + 1] = {k, refusal.err}
   else
-    -- A replica says READONLY to this: it may not have got the permits yet.
+    -- A replica refuses this with READONLY, because the permits may not have reached it yet.
     local nothing = redis.pcall('zrem', key, '')
     if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
       return nothing

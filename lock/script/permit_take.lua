@@ -1,21 +1,21 @@
--- Takes permits that expire, or confirms that a repeated request took them.
+-- Takes permits that expire, or confirms that an earlier copy of the request did.
 --
 -- KEYS[1]  the counter of free permits
--- KEYS[2]  permits that are taken {id: deadline in epoch ms}
+-- KEYS[2]  the taken permits {id: deadline in epoch ms}
 -- ARGV[1]  12 bytes, never used before: permit i has the id ARGV[1] .. i in 4 bytes
 -- ARGV[2]  how many permits, at least 1
--- ARGV[3]  1: fewer will do, as many as are free; 0: all or none
+-- ARGV[3]  1: if fewer are free, take these; 0: all or none
 -- ARGV[4]  their deadline in epoch ms, by the client's clock
--- ARGV[5]  the client's clock in epoch ms. The server's stands in its place where it is
---          known; permits with a deadline up to it are free
+-- ARGV[5]  the client's clock in epoch ms, used if the server's is unknown; permits with a
+--          deadline up to it are free
 -- ARGV[6]  channel on which free permits are published
 -- ARGV[7]  command that publishes there
--- ARGV[8+] permits of earlier attempts whose outcome their client never learned:
+-- ARGV[8+] permits of earlier attempts with an unknown outcome:
 --          12 bytes and a number
 --
--- Answers {taken, free, ms}: taken is 0 if there were too few; free is what is
--- left; ms until the next permit expires, -1 if none does. A counter that does
--- not exist has no permits.
+-- Answers {taken, free, ms}: the number of taken permits, 0 if there were too few; the number of
+-- free ones now; the ms until the next permit expires, -1 if none does. Without a counter there
+-- are no permits.
 local semaphore, takenKey = KEYS[1], KEYS[2]
 local id, number, fewer, channel, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[6], ARGV[7]
 local most = tonumber(number)
@@ -39,7 +39,7 @@ for k = 8, #ARGV + 1 do
   end
   back, free = back + n, left or free
 end
--- answer tells what came back, and returns what it is given.
+-- answer publishes the number of free permits if some came back, and returns its argument.
 local function answer(what)
   if back > 0 and free > 0 then
     redis.pcall(publish, channel, string.format('%.0f', free))
@@ -65,10 +65,10 @@ if taken == 0 then
     for i = taken + 1, #members do
       members[i] = nil
     end
-    -- They are counted out last: by then nothing else can be refused any more.
+    -- The counter changes last, when nothing else can be refused any more.
     local set = put(takenKey, deadline, members)
     if not set and ttl > 0 then
-      set = redis.pcall('pexpire', takenKey, ttl) -- a semaphore that ends takes its permits along
+      set = redis.pcall('pexpire', takenKey, ttl) -- the taken permits expire with their semaphore
     end
     if type(set) ~= 'table' then
       set = redis.pcall('decrby', semaphore, string.format('%.0f', taken))

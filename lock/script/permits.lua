@@ -1,7 +1,8 @@
--- The permits of a hold. It stands before each script that has to do with all of them. A
--- hold may have a thousand, so each command is about many.
+-- The permits of a hold. This precedes scripts that handle all of them. A hold may have a
+-- thousand, so each command handles many.
 --
--- numbered returns the permits that a text names: 12 bytes and their number, see permit_take.
+-- numbered returns the members of the permits in a text: 12 bytes and their number, see
+-- permit_take.
 local function numbered(text)
   local char, floor, all, begin = string.char, math.floor, {}, nil
   for i = 1, tonumber(string.sub(text, 13)) do
@@ -12,11 +13,11 @@ local function numbered(text)
   end
   return all
 end
--- atOnce is how many members a command is about.
+-- atOnce is the number of members per command.
 local atOnce = 250
 local zmscore = true -- Redis knows it since 6.2
--- deadlines returns those of the permits as text, false for one that is not taken; or nil and
--- why the key was refused.
+-- deadlines returns the deadlines of the permits as text, false for one that is not taken. If the
+-- key is refused, it returns nil and the error.
 local function deadlines(key, members)
   local all = {}
   for i = 1, #members, atOnce do
@@ -36,8 +37,8 @@ local function deadlines(key, members)
   end
   return all
 end
--- remove returns how many of the permits were taken, and are free now; or nil and why the key
--- was refused.
+-- remove deletes the permits and returns how many were taken. If the key is refused, it returns
+-- nil and the error.
 local function remove(key, members)
   local n = 0
   for i = 1, #members, atOnce do
@@ -49,14 +50,14 @@ local function remove(key, members)
   end
   return n
 end
--- giveBack returns how many of the permits were taken, and are free now, and the counter of
--- free ones; or nil and why it was refused. Permits that were neither taken nor free would be
--- lost. So it asks first whether it may remove some, and then counts before it removes.
+-- giveBack frees the permits that are taken. It returns their number and the new counter of free
+-- ones, or nil and the error. Permits that are neither taken nor free would be lost. So it first
+-- tries whether it may remove any, and then changes the counter before it removes them.
 local function giveBack(counter, key, members)
   if #members == 0 then
     return 0
   end
-  -- Memory that is out refuses nothing behind a write.
+  -- After a first write, full memory refuses nothing.
   local refused = redis.pcall('zrem', key, '')
   if type(refused) == 'table' then
     return nil, refused
@@ -79,8 +80,8 @@ local function giveBack(counter, key, members)
   remove(key, members)
   return n, free
 end
--- put gives all of the permits a deadline, with words that stand before it: 'xx', or none. It
--- returns why it was refused, if it was.
+-- put gives all permits a deadline. Further arguments are options of ZADD, such as 'xx'. It
+-- returns the error if Redis refuses it.
 local function put(key, deadline, members, ...)
   for i = 1, #members, atOnce do
     local words = {...}

@@ -2,7 +2,7 @@
 --
 -- KEYS[1] the lock's hash
 -- ARGV[1] field of the hold
--- ARGV[2] its new count; set, not added, so that the request may arrive twice
+-- ARGV[2] its new count; it is set and not added, because the request may arrive twice
 -- ARGV[3] lease in ms, at least 1
 --
 -- Answers 1 done, 0 the hold is gone.
@@ -15,8 +15,8 @@ local ended, unsure = gone(lock, field)
 if ended then
   return unsure or 0
 end
-redis.call('hdel', lock, '') -- a write, so that memory that is out does not refuse what follows
--- The count comes last: one that is set, and refused to the caller, is never taken back.
+redis.call('hdel', lock, '') -- after a first write, full memory refuses nothing more
+-- The count is set last: a command that fails after it would leave a count that no caller knows of.
 if redis.call('pttl', lock) < lease then
   redis.call('pexpire', lock, lease)
 end

@@ -1,11 +1,10 @@
--- The result of a request, and what it changes: both, or neither.
+-- Changes something and stores the result of the request: both, or neither.
 --
 -- KEYS[2]  the request's result, used by no other request
 local resultKey = KEYS[2]
--- remember writes the result, which is kept for so many ms, and carries a command out. It
--- returns what the command answers; or nil and the error with which it was refused, and then
--- there is no result. The result comes first: a change whose result may not be written would
--- be made again when the request arrives again.
+-- remember stores the result for that many ms, and calls a command. It returns the command's
+-- answer. If the command is refused, it deletes the result and returns nil and the error. The
+-- result is stored first: without it, a repeated request would make the change a second time.
 local function remember(result, ms, ...)
   redis.call('set', resultKey, result, 'px', ms)
   local answer = redis.pcall(...)

@@ -1,18 +1,17 @@
--- Deletes the holds of a read-write lock that its caller has seen, whoever's they
--- are.
+-- Deletes the holds of a read-write lock that its caller has seen, no matter who owns them.
 --
 -- KEYS[1]  the lock's hash
--- KEYS[2]  the writers that wait {writer: 1}
+-- KEYS[2]  the waiting writers {writer: 1}
 -- ARGV[1]  channel on which a release wakes waiters
 -- ARGV[2]  command that publishes there
--- ARGV[3]  what the names of timeouts begin with
+-- ARGV[3]  prefix of the names of timeouts
 -- ARGV[4+] fields of the holds
 --
 -- Answers 1 deleted, 0 there is no lock, -1 the key is a hash but no read-write
--- lock's, -2 all that was there is others'. The timeouts of readers, which are
--- nothing by themselves, expire.
+-- lock's, -2 all holds are others'. The timeouts of readers mean nothing without the lock, and
+-- expire.
 -- If the message was refused, the answer is {that number, the error}.
--- A copy that is late finds nothing: a client of this package uses no field again.
+-- A late copy of the request finds nothing, because clients of this package never reuse a field.
 local lock = KEYS[1]
 writers, channel, publish, prefix, word = KEYS[2], ARGV[1], ARGV[2], ARGV[3], '1'
 local fields = redis.call('hlen', lock)
@@ -27,7 +26,7 @@ local go, gone = going(4), 0
 local known = {}
 if not crowded({}) then
   known = redis.call('hgetall', lock)
-else -- of many those that go are looked at
+else -- of a large lock it reads only the fields that it deletes
   for _, field in ipairs(go) do
     known[#known + 1] = field
     known[#known + 1] = redis.call('hget', lock, field) or '1'

@@ -1,21 +1,22 @@
--- Takes a read-write lock for a new read hold, or confirms that a repeated
--- request took it.
+-- Takes a read-write lock for a new read hold, or confirms that an earlier copy of the request
+-- did.
 --
 -- KEYS[1]  the lock's hash {mode: read or write, field: count}
 -- KEYS[2]  the hold's timeout: present for as long as the hold lasts
--- KEYS[3]  the writers that wait {writer: 1}
+-- KEYS[3]  the waiting writers {writer: 1}
 -- ARGV[1]  field of the hold, never used before
 -- ARGV[2]  lease in ms, at least 1
 -- ARGV[3]  field of a write hold of the same owner, "" if there is none
--- ARGV[4]  1: writers that wait go first, 0: they do not
--- ARGV[5]  what the names of timeouts begin with
+-- ARGV[4]  1: waiting writers go first, 0: they do not
+-- ARGV[5]  prefix of the names of timeouts
 -- ARGV[6]  channel on which a release wakes waiters
 -- ARGV[7]  command that publishes there
--- ARGV[8+] fields of earlier attempts whose outcome their client never learned
+-- ARGV[8+] fields of the client's earlier attempts with an unknown outcome
 --
--- Answers {1, 1} acquired, {0, ms} held for writing, or a writer waits, for that
--- long (-1: no TTL), {0, ms, 1} held by another library. The timeouts of ARGV[8+] are named here and not in KEYS, as
--- are those of other readers in the release scripts; they share the lock's slot.
+-- Answers {1, 1} acquired; {0, ms} a writer holds the lock or waits for it, for ms more (-1: no
+-- TTL); {0, ms, 1} another library holds it. The script makes the names of the timeouts of
+-- ARGV[8+], which are not in KEYS but in the slot of the lock. The release scripts do the same
+-- for the timeouts of other readers.
 local lock, timeoutKey = KEYS[1], KEYS[2]
 local field, leaseText, ownWrite, writersFirst = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local lease = tonumber(leaseText)
@@ -30,14 +31,14 @@ if type(found) == 'table' then
 end
 local mode = tidy()
 local mine = redis.call('hexists', lock, field) == 1
--- refusal returns for how long others keep the lock, if they do.
+-- refusal returns the answer if others keep the lock, nil if they do not.
 local function refusal()
   if mode == 'write' then
     if ownWrite == '' or redis.call('hexists', lock, ownWrite) == 0 then
       return {0, redis.call('pttl', lock)}
     end
   elseif mode ~= 'read' and redis.call('exists', lock) == 1 then
-    return {0, redis.call('pttl', lock)} -- another sort of lock
+    return {0, redis.call('pttl', lock)} -- another kind of lock
   elseif writersFirst == '1' and redis.call('exists', writers) == 1 then
     return {0, redis.call('pttl', writers)}
   end
@@ -50,7 +51,7 @@ end
 if refused then
   return refused
 end
--- The timeout first: by itself it is nothing, and a reader without it is dead.
+-- The timeout comes first: alone it means nothing, but a reader without a timeout counts as dead.
 if redis.call('pttl', timeoutKey) < lease then
   redis.call('set', timeoutKey, '1', 'px', leaseText)
 end
@@ -61,7 +62,7 @@ if type(never) == 'number' then
   end
   never = prolong(lock, lease)
 end
-if never then -- nobody holds a lock that would never end
+if never then -- no hold without an end
   if not mine then
     redis.call('del', timeoutKey)
     redis.call('hdel', lock, field)

@@ -3,7 +3,7 @@
 -- KEYS[1] the lock's hash
 -- KEYS[2] the hold's timeout
 -- ARGV[1] field of the hold
--- ARGV[2] its new count; set, not added, so that the request may arrive twice
+-- ARGV[2] its new count; it is set and not added, because the request may arrive twice
 -- ARGV[3] lease in ms, at least 1
 --
 -- Answers 1 done, 0 the hold is gone.
@@ -18,7 +18,7 @@ if ended then
   return unsure or 0
 end
 if redis.call('exists', timeoutKey) == 0 then
-  redis.call('del', timeoutKey) -- a replica says READONLY to it
+  redis.call('del', timeoutKey) -- a replica refuses this with READONLY
   return 0
 end
 redis.call('hdel', lock, '') -- as in reenter

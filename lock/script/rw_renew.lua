@@ -2,13 +2,13 @@
 --
 -- KEYS[i]    a lock's hash
 -- ARGV[1]    lease in ms, at least 1
--- ARGV[2]    what the fields of all these holds begin with
+-- ARGV[2]    prefix of the fields of all these holds
 -- ARGV[i+2]  the rest of the field of the hold at KEYS[i]
 --
--- Answers the indexes i of the holds that are gone, and {i, the error} of those
--- that Redis refuses to renew; the others now have a TTL of at least the lease, and so has their timeout, whose name is made here as
--- Redisson makes it: it shares the lock's slot. A key of the wrong type is a hold
--- that is gone. Only commands that are not refused when memory is out.
+-- Answers the index i of each hold that is gone, and {i, the error} for each hold that Redis
+-- refuses to renew. The keys and timeouts of all other holds now have a TTL of at least the
+-- lease. The script makes the name of a timeout as Redisson does, in the slot of the lock. A key
+-- of another type counts as a hold that is gone. Full memory refuses none of the commands.
 local leaseText, client = ARGV[1], ARGV[2]
 local lease = tonumber(leaseText)
 if not lease or lease < 1 then
@@ -46,7 +46,7 @@ for i = 1, #KEYS do
       gone[#gone + 1] = {i, set.err}
     end
   else
-    -- A replica says READONLY to the write: it may not have got the hold yet.
+    -- A replica refuses the write with READONLY, because the hold may not have reached it yet.
     if left == -2 then
       there = redis.pcall('del', timeout)
     elseif there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then

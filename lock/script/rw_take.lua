@@ -1,7 +1,7 @@
--- What a reader and a writer do before they take a read-write lock.
+-- The first steps of rw_read and rw_write. It follows rw_fields.
 --
--- tidy takes the fields ARGV[8+] out, of earlier attempts, and what the dead have left. It
--- returns the mode of the lock then, false if nobody has it.
+-- tidy removes the fields ARGV[8+] of earlier attempts, and the remains of dead holders. It
+-- returns the mode of the lock after that, false if the lock is free.
 local function tidy()
   local go, mode = going(8), redis.call('hget', lock, 'mode')
   if #go > 0 or mode == 'write' then
@@ -11,7 +11,7 @@ local function tidy()
       n = n + redis.call('hdel', lock, ARGV[i])
       redis.call('del', prefix .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
     end
-    -- A writer's mode without a writer is what an earlier version has left.
+    -- An earlier version left the mode of a writer without a writer.
     if n > 0 or buried or was == 'write' and not writing then
       settle(was, writing, longest)
     end
@@ -23,7 +23,7 @@ local function tidy()
   end
   return mode
 end
--- prolong gives a key at least that lease. It returns the error if it is refused.
+-- prolong gives a key a TTL of at least the lease. It returns the error if Redis refuses it.
 local function prolong(key, lease)
   local set = redis.pcall('pttl', key)
   if type(set) == 'number' and set < lease then

@@ -1,14 +1,14 @@
--- Takes back that a writer waits.
+-- Removes a writer from the waiting writers.
 --
--- KEYS[1] the writers that wait {writer: 1}
+-- KEYS[1] the waiting writers {writer: 1}
 -- ARGV[1] name of the writer
--- ARGV[2] channel on which readers that it kept out are woken
+-- ARGV[2] channel that wakes the readers that the writer kept out
 -- ARGV[3] command that publishes there; publish if it is not given
 --
--- Answers 1 done, 0 it was not there.
+-- Answers 1 done, 0 the writer did not wait.
 -- If the message was refused, the answer is {that number, the error}.
--- How many there are is asked first, because a key that is gone may not be touched while its slot
--- moves to another server of a Cluster.
+-- The number of writers is read first: while its slot moves to another server of a Cluster, a
+-- script must not touch a key that is gone.
 local writers, writer, channel, publish = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local waiting = redis.call('hlen', writers)
 if redis.call('hdel', writers, writer) == 0 then

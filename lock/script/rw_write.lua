@@ -1,16 +1,16 @@
--- Takes a read-write lock for a new write hold, or confirms that a repeated
--- request took it.
+-- Takes a read-write lock for a new write hold, or confirms that an earlier copy of the request
+-- did.
 --
 -- KEYS[1]  the lock's hash {mode: read or write, field: count}
--- KEYS[2]  the writers that wait {writer: 1}
+-- KEYS[2]  the waiting writers {writer: 1}
 -- ARGV[1]  field of the hold, never used before
 -- ARGV[2]  lease in ms, at least 1
 -- ARGV[3]  name of the writer, for KEYS[2]
--- ARGV[4]  how long new readers are kept out if there are readers, in ms; 0: not
--- ARGV[5]  what the names of timeouts begin with
+-- ARGV[4]  how long to keep new readers out if readers hold the lock, in ms; 0: do not
+-- ARGV[5]  prefix of the names of timeouts
 -- ARGV[6]  channel on which a release wakes waiters
 -- ARGV[7]  command that publishes there
--- ARGV[8+] fields of earlier attempts whose outcome their client never learned
+-- ARGV[8+] fields of the client's earlier attempts with an unknown outcome
 --
 -- Answers {1, 1} acquired, {0, pttl} held by others (pttl in ms, -1: none),
 -- {0, pttl, 1} held by another library.
@@ -33,7 +33,7 @@ if not mine and redis.call('exists', lock) == 1 and not (thinned() and redis.cal
   if keepOut ~= '0' and redis.call('hget', lock, 'mode') == 'read' then
     redis.call('hset', writers, writer, '1')
     local never = prolong(writers, tonumber(keepOut))
-    if never then -- readers would be kept out for ever
+    if never then -- it would keep readers out for ever
       redis.call('hdel', writers, writer)
       return never
     end
@@ -42,12 +42,12 @@ if not mine and redis.call('exists', lock) == 1 and not (thinned() and redis.cal
 end
 local waits = redis.call('hexists', writers, writer) == 1
 if waits then
-  redis.call('hdel', writers, '') -- may it be called? Nothing below is refused once the lock is taken
+  redis.call('hdel', writers, '') -- fails here if HDEL is forbidden, before the lock is taken
 end
 redis.call('hset', lock, 'mode', 'write')
 redis.call('hset', lock, field, '1')
 local never = prolong(lock, lease)
-if never then -- nobody holds a lock that would never end
+if never then -- no hold without an end
   if not mine then
     redis.call('hdel', lock, field, 'mode')
   end

@@ -1,16 +1,16 @@
 -- Releases a write hold.
 --
 -- KEYS[1] the lock's hash
--- KEYS[2] the writers that wait {writer: 1}
+-- KEYS[2] the waiting writers {writer: 1}
 -- ARGV[1] field of the hold
 -- ARGV[2] channel on which a release wakes waiters
--- ARGV[3] what the names of timeouts begin with
+-- ARGV[3] prefix of the names of timeouts
 -- ARGV[4] command that publishes; publish if it is not given
 --
--- Answers 1 + the number of subscribers told: released; -1 the hold is gone.
+-- Answers 1 + the number of subscribers that got the message: released; -1 the hold is gone.
 -- If the message was refused, the answer is {that number, the error}.
--- If its owner reads too, the lock is held for reading from now on. Readers have
--- their turn before writers that wait keep them out again.
+-- If the owner also reads, the lock becomes a read lock. Readers get a turn before waiting
+-- writers keep them out again.
 local lock, field = KEYS[1], ARGV[1]
 writers, channel, publish, prefix = KEYS[2], ARGV[2], ARGV[4] or 'publish', ARGV[3]
 local ended, unsure = gone(lock, field)
@@ -18,8 +18,8 @@ if ended then
   return unsure or -1
 end
 local mode, writing, longest = rest({field, [field] = true})
--- What settle does later is done first where it may be refused.
-redis.call('hdel', lock, '') -- a write, so that memory that is out does not refuse what follows
+-- The steps of settle that may be refused are done here, first.
+redis.call('hdel', lock, '') -- after a first write, full memory refuses nothing more
 if mode == 'write' and not writing then
   if longest > 0 then
     redis.call('hset', lock, 'mode', 'read')

@@ -15,7 +15,7 @@ local free, refused = counter(semaphore)
 if not free then
   return refused
 end
-redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+redis.call('del', resultKey) -- after a first write, full memory refuses nothing more
 if free + tonumber(more) > 2147483647 then
   redis.call('set', resultKey, '0', 'px', keepFor)
   return 0

@@ -3,7 +3,7 @@
 --
 -- KEYS[1] the counter of free permits
 -- KEYS[2] the request's result, used by no other request
--- KEYS[3] of a semaphore whose permits expire: those that are taken
+-- KEYS[3] the taken permits, if the semaphore's permits expire
 -- ARGV[1] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 there was none.
@@ -12,8 +12,8 @@ local n, text = counter(semaphore)
 if not n then
   return text
 end
-local permits = taken and redis.call('zcard', taken) or 0 -- fails, before anything is deleted, at a key of another type
-redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+local permits = taken and redis.call('zcard', taken) or 0 -- a key of another type fails here, before anything is deleted
+redis.call('del', resultKey) -- after a first write, full memory refuses nothing more
 done = (text or permits > 0) and 1 or 0
 local gone, never = remember(done, keepFor, 'del', semaphore, taken or semaphore)
 return gone and done or never

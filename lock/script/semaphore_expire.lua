@@ -2,7 +2,7 @@
 --
 -- KEYS[1] the counter of free permits
 -- KEYS[2] the request's result, used by no other request
--- KEYS[3] of a semaphore whose permits expire: those that are taken
+-- KEYS[3] the taken permits, if the semaphore's permits expire
 -- ARGV[1] how long from now, in ms
 -- ARGV[2] how long the result is remembered, in ms
 --
@@ -14,14 +14,14 @@ if not n then
   return text
 end
 if taken then
-  redis.call('zcard', taken) -- fails at a key of another type, whose end is no matter of ours
+  redis.call('zcard', taken) -- a key of another type fails here, because its TTL is not ours to change
 end
-redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+redis.call('del', resultKey) -- after a first write, full memory refuses nothing more
 local set, never = remember(text and 1 or 0, keepFor, 'pexpire', semaphore, life)
 if not set then
   return never
 end
 if set == 1 and taken then
-  redis.call('pexpire', taken, life) -- one that comes later gets what is left, see permit_take
+  redis.call('pexpire', taken, life) -- permits taken later get the remaining TTL, see permit_take
 end
 return set

@@ -1,5 +1,5 @@
--- Releases permits of a semaphore that exists, once however often the request
--- arrives. One that need not exist is given permits by semaphore_add.
+-- Releases permits of a semaphore that exists, only once even if the request arrives several
+-- times. Use semaphore_add for a semaphore that may not exist.
 --
 -- KEYS[1] the counter of free permits
 -- KEYS[2] the request's result, used by no other request
@@ -17,7 +17,7 @@ local free, text = counter(semaphore)
 if not free then
   return text
 end
-redis.call('del', resultKey) -- a write, so that memory that is out does not refuse what follows
+redis.call('del', resultKey) -- after a first write, full memory refuses nothing more
 local more, refused = tonumber(number), nil
 if text and more > 0 and free + more <= 2147483647 then
   free, refused = remember('1', keepFor, 'incrby', semaphore, number)

@@ -2,11 +2,11 @@
 --
 -- KEYS[1] the counter of free permits
 -- KEYS[2] the request's result, used by no other request
--- ARGV[1] how many permits, at least 1, or "all" for those that are free
+-- ARGV[1] how many permits, at least 1, or "all" for all free ones
 -- ARGV[2] how long the result is remembered, in ms
 --
--- Answers {taken, free}: taken is 0 if there were too few, and free is what is
--- left now. A counter that does not exist has no permits.
+-- Answers {taken, free}: the number of taken permits, 0 if there were too few, and the number of
+-- free ones now. Without a counter there are no permits.
 local semaphore, resultKey, number, keepFor = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local free, refused = counter(semaphore)
 if not free then

@@ -1,8 +1,8 @@
--- Reads how long a semaphore still lives.
+-- Reads the TTL of a semaphore.
 --
 -- KEYS[1] the counter of free permits
 --
--- Answers what is left in ms; -1 it does not end, -2 there is none.
+-- Answers the TTL in ms; -1 no TTL, -2 there is no semaphore.
 local semaphore = KEYS[1]
 local n, refused = counter(semaphore)
 if not n then

@@ -1,7 +1,7 @@
--- What a script publishes when it is done.
+-- Publishes a message at the end of a script.
 --
--- tell publishes a message and returns the answer of the script, which is that number, or
--- {the number, the error} if the message was refused.
+-- tell publishes a message and returns the answer of the script: the number, or {the number, the
+-- error} if the message was refused.
 local function tell(answer, command, channel, message)
   local told = redis.pcall(command or 'publish', channel, message)
   if type(told) == 'table' then

@@ -1,8 +1,8 @@
--- Mints a fencing token for a hold whose script could not reach the counter,
--- because a Cluster is just moving their slot.
+-- Mints a fencing token for a hold whose script could not reach the counter, because a Cluster is
+-- moving the counter's slot.
 --
 -- KEYS[1] the fencing-token counter
--- ARGV[1] least token: what the client's clock says, or 1, see mint.lua
+-- ARGV[1] least token: the client's clock, or 1, see mint.lua
 --
 -- Answers the token.
 local counter, floor = KEYS[1], tonumber(ARGV[1])

@@ -1,14 +1,15 @@
--- Tells how long the server has been up and whether it was ever a replica, for a
--- lock whose members forget their holds when they are restarted or fail over.
+-- Tells how long the server has been up and whether it was ever a replica. RedLock asks this,
+-- because a member forgets its holds when it restarts or fails over.
 --
--- KEYS[1] the lock's hash; not touched, it says which server is asked
+-- KEYS[1] the lock's hash; it is not touched and only selects the server
 --
--- Answers {seconds, run id, replication id, 0 if it is a master and tells of no
--- time as a replica, 1 if it is a master and was a replica or has loaded the
--- file of another run, 2 if it is a replica}; a server that does not tell that
--- is an error. A master that has had no replica for repl-backlog-ttl forgets its
--- second replication id. What it has read as a replica, which servers of Redis 7
--- count, it does not forget.
+-- Answers {seconds, run id, replication id, state}. The state is
+--   0  a master without a sign that it was ever a replica
+--   1  a master that was a replica or has loaded the file of another run
+--   2  a replica
+-- A server whose INFO lacks these fields is an error. A master without a replica forgets its
+-- second replication id after repl-backlog-ttl. It does not forget how much it has read as a
+-- replica, which Redis 7 counts.
 local server, replication = redis.call('info', 'server'), redis.call('info', 'replication')
 local uptime = tonumber(string.match(server, 'uptime_in_seconds:(%d+)') or '')
 local id = string.match(server, 'run_id:(%w+)')
