@@ -195,10 +195,7 @@ func TestABlackHoleIsToldBeforeRedisExpiresTheKey(t *testing.T) {
 	p.BlackHole()
 	bounded.Receive(t, held.Done())
 	require.True(t, fixture.Exists(t, s, t.Name()), "told while Redis still has the key")
-	var lost *lock.LostError
-	require.ErrorAs(t, held.Err(), &lost)
-	require.Equal(t, lock.TrustEnded, lost.Reason)
-	require.False(t, held.Valid())
+	fixture.RequireLost(t, held, lock.TrustEnded)
 }
 
 func TestACallerThatLeavesBreaksNoConnectionAndGivesTheLockBack(t *testing.T) {
