@@ -40,17 +40,15 @@
 //
 //	kind.go     which kinds there are, and the field of each
 //	calls.go    which script of a kind does what, and what its answer means
-//	take.go     an acquisition begins; mutexes.go, fair.go, rw.go, permits.go: the scripts of each kind
+//	take.go     an acquisition begins: a mutex, a side of a RWMutex, permits; fair.go: a FairMutex
 //	            fairline.go: what the waiters of one FairMutex share
 //	attempt.go  sends one script and makes a hold of its answer; late and lost answers: claim.go
 //	hold.go     what a hold and a Held are, and what other packages ask a hold
-//	held.go     what a user asks a Held; heldwatch.go: what ends with its hold
-//	reenter.go  one more count; extend.go, guard.go, renewing.go: other calls while it is held
+//	held.go     what a user asks a Held, and what ends with it
+//	extend.go   Extend and re-entry; guard.go, renewing.go: who renews a hold, and whether
 //	turn.go     the scripts of one hold, one after the other
-//	unlock.go   one count less, and the end: handover.go and run.go in memory, release.go by a script;
-//	            unlockmany.go: many at once, without waiting for a server that is silent
+//	unlock.go   one count less, and the end: run.go in memory, release.go by a script
 //	loss.go     the end by a loss: who is told, and in which order
 //	longwait.go which holder a call has waited for
-//	lane.go     on which server a hold is renewed
-//	onclose.go  the end of all holds, see Config.ReleaseOnClose
+//	open.go     New and Close; onclose.go: the end of all holds, see Config.ReleaseOnClose
 package hold

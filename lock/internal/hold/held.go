@@ -2,7 +2,11 @@ package hold
 
 import (
 	"context"
+	"runtime"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/record"
+	"github.com/wheellock/wheellock/lock/internal/watch"
 )
 
 // Name returns the lock's key in Redis.
@@ -95,4 +99,146 @@ func (h *Hold) anotherHeld(renewed bool) *Held {
 		x.notice()
 	}
 	return x
+}
+
+// heldWatch has the channel and the contexts of a Held. Most Helds never need one.
+type heldWatch struct {
+	watch.Watch
+	hold *Hold // immutable; nil before Init
+	// guarded by hold.mu
+	next     *heldWatch // see ends
+	rested   bool       // its Held wants no renewal any more
+	unlisted bool       // it does not end with the hold any more
+}
+
+// ends has what ends with a hold, and the error of its loss. The first Done or Context of its Helds
+// makes it, or the loss. hold.mu guards the fields, and is not held while a watch ends.
+type ends struct {
+	first heldWatch // of the Held that asked first; those of others that end with the hold follow it
+	lost  error     // made once; nil while the hold is not lost
+}
+
+// newWatchLocked makes the watch of a Held.
+func (h *Hold) newWatchLocked() *heldWatch {
+	e := h.endsLocked()
+	w := &e.first
+	if w.hold != nil {
+		w = &heldWatch{next: e.first.next}
+		e.first.next = w
+	}
+	w.hold = h
+	w.Init(h)
+	return w
+}
+
+// endsLocked makes h.ends, if it is not there.
+func (h *Hold) endsLocked() *ends {
+	if h.ends == nil {
+		h.ends = new(ends)
+	}
+	return h.ends
+}
+
+// unlistLocked drops w, which ends before its hold.
+func (h *Hold) unlistLocked(w *heldWatch) {
+	w.unlisted = true
+	for p := &h.ends.first.next; *p != nil; p = &(*p).next {
+		if *p == w {
+			*p = w.next
+			return
+		}
+	}
+}
+
+// takeWatchesLocked takes the watches from h. The caller ends them without h.mu.
+func (h *Hold) takeWatchesLocked() (first, others *heldWatch) {
+	e := h.ends
+	if e == nil {
+		return nil, nil
+	}
+	if e.first.hold != nil && !e.first.unlisted {
+		first, e.first.unlisted = &e.first, true
+	}
+	others, e.first.next = e.first.next, nil
+	return first, others
+}
+
+// endWatches ends what takeWatchesLocked has returned.
+func endWatches(cause error, first, others *heldWatch) {
+	if first != nil {
+		first.End(cause)
+	}
+	for w := others; w != nil; w = w.next {
+		w.End(cause)
+	}
+}
+
+// notice makes the client notice a forgotten x. That is a Held without Unlock that the
+// garbage collector finds unreachable.
+func (x *Held) notice() {
+	runtime.AddCleanup(x, forgotten, forgettable{x.watched(), x.renewed})
+}
+
+// DropsForgotten reports whether x is dropped if it is forgotten.
+func (x *Held) DropsForgotten() bool { return x.h.k.cfg.DropForgotten }
+
+// Forget drops x, because a lock of several members of which x is one was forgotten.
+func (x *Held) Forget() {
+	if x.DropsForgotten() && x.Renewed() && x.Valid() {
+		x.h.k.cfg.Logger.Log(record.HeldDropped, x.h.name)
+		x.Rest()
+	}
+}
+
+// forgettable has the data that is kept of a collected Held.
+type forgettable struct {
+	watch   *heldWatch
+	renewed bool
+}
+
+// forgotten ends the renewal for a Held. The lock is lost when the lease ends. It is not
+// released at once, because work may still go on under it.
+func forgotten(x forgettable) {
+	h := x.watch.hold
+	h.mu.Lock()
+	drop := x.renewed && !x.watch.rested && !h.has(leaving|lost)
+	if drop {
+		x.watch.rested = true
+		h.renewing--
+	}
+	h.mu.Unlock()
+	if !drop {
+		return
+	}
+	h.k.cfg.Logger.Log(record.HeldDropped, h.name)
+	h.settle()
+}
+
+// What a lock of several members, or one that is taken again, needs of the hold of one.
+
+// Watch ends when x does, see Done.
+func (x *Held) Watch() *watch.Watch { return &x.watched().Watch }
+
+// Renewed reports whether x needs renewal.
+func (x *Held) Renewed() bool {
+	x.h.mu.Lock()
+	defer x.h.mu.Unlock()
+	return x.renewed
+}
+
+// MaxHoldEnd returns when Config.MaxHold ends the hold, or zero if it does not.
+func (h *Hold) MaxHoldEnd() time.Time { return h.lease.MaxHoldEnd() }
+
+// Valid reports whether the hold is one, as far as the clock can tell.
+func (h *Hold) Valid() bool { return h.lease.Valid() }
+
+// InBackground runs f, which must be short once the client is closed, on a goroutine that Close
+// waits for.
+func (x *Held) InBackground(role string, f func()) {
+	k, name := x.h.k, x.h.name
+	k.Table.Begin(name, false)
+	go k.cfg.Cast.As(role, func() {
+		defer k.Table.End(name)
+		f()
+	})()
 }

@@ -102,7 +102,7 @@ var always = map[string]struct{ before, after string }{
 	// What identifies a client: the order of what is in Redis depends on it.
 	"lock/internal/owner/id.go": {"crand.Read(b[:]) // never fails", "_ = crand.Reader; points.ID(b[:])"},
 	// What the collector finds, when it looks.
-	"lock/internal/hold/forgotten.go": {"runtime.AddCleanup(", "_ = runtime.Version\n\tpoints.OnForget("},
+	"lock/internal/hold/held.go": {"runtime.AddCleanup(", "_ = runtime.Version\n\tpoints.OnForget("},
 	// In worlds of few requests, callers carry their own as often as they can.
 	"lock/internal/servers/server.go": {"LeadAfter: leadAfter,", "LeadAfter: 1,"},
 	// A Topology of simulated servers finds one that never fails over by itself.
