@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -30,7 +29,7 @@ import (
 
 // link is the way of one client to one store, and the client's Network. A request is three events:
 // it arrives and is carried out, it is answered, and whoever waits for it goes on. Those of a
-// connection keep their order. When a connection fails, what is under way arrives later or never.
+// connection keep their order, but requests of one name use several connections. When a connection fails, what is under way arrives later or never.
 type link struct {
 	name    string
 	store   *store
@@ -383,11 +382,15 @@ func (l *link) put(slot int, r *request) *channel {
 	return c
 }
 
-// slotOf is the connection of a name.
-func (l *link) slotOf(key string) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key)) // never fails
-	return int(h.Sum32()) % max(l.cfg.Servers.Connections, 1)
+// further is how many connections a client has for commands besides Config.Connections.
+const further = 2
+
+// anySlot chooses a connection for commands. Requests of one name use all of them, so they arrive
+// in any order.
+func (l *link) anySlot() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rng.IntN(max(l.cfg.Servers.Connections, 1) + further)
 }
 
 // maxLates is how often a call that came late is sent again.
@@ -398,7 +401,7 @@ func (l *link) Send(ctx context.Context, key string, call wire.Call, late func(p
 	points.Here("send")
 	for lates := 0; ; lates++ {
 		r := &request{call: call, late: late, done: make(chan struct{})}
-		c := l.put(l.slotOf(key), r)
+		c := l.put(l.anySlot(), r)
 		a := l.await(ctx, c, r)
 		if _, isLate := pipe.Lateness(a.Err); isLate && lates < maxLates && ctx.Err() == nil && (call.Last.IsZero() || time.Now().Before(call.Last)) {
 			l.learn()
@@ -470,7 +473,7 @@ func (l *link) post(key string, call wire.Call, late func(pipe.Answer), lates in
 		late(a)
 	}
 	r := &request{call: call, late: again, left: true, done: make(chan struct{})}
-	c := l.put(l.slotOf(key), r)
+	c := l.put(l.anySlot(), r)
 	if c == nil || !call.Script.Expires() {
 		return // a release is sent until it is answered
 	}
