@@ -34,7 +34,7 @@ type Server struct {
 	// immutable once opened is closed; nil for the unknown server
 	err        error // why it was not opened
 	attachment Attachment
-	pipes      []*pipe.Pipe     // commands; a name always takes the same one
+	commands   *pipe.Group      // of all other requests; nil if it was not opened
 	replicated *pipe.Replicated // for acquisitions that replicas must have; nil without Config.Replicas
 
 	// atomic
@@ -113,10 +113,7 @@ func (s *Server) open() {
 	}
 	s.attachment = attachment
 	conns := s.pipeConfig()
-	s.pipes = make([]*pipe.Pipe, cfg.Connections)
-	for i := range s.pipes {
-		s.pipes[i] = pipe.New(s.ctx, conns)
-	}
+	s.commands = pipe.NewGroup(s.ctx, conns, cfg.Connections)
 	if cfg.Replicas > 0 {
 		s.replicated = pipe.NewReplicated(s.ctx, conns, cfg.Connections)
 	}
@@ -221,30 +218,35 @@ func (s *Server) Subscriber() *pubsub.Subscriber { return s.subscriber }
 // Put queues a request. The request is completed in any case. Requests of one name stay in
 // order while their connection works, whatever their keys are.
 func (s *Server) Put(r *pipe.Request) {
-	if p := s.carrier(r); p != nil {
-		p.Put(r)
+	if s.isCommand(r) {
+		s.commands.Put(r, s.numberOf(r))
 	}
 }
 
 // Send is like Put, but the caller must wait for the answer next, see pipe.Pipe.Send.
 func (s *Server) Send(r *pipe.Request) {
-	if p := s.carrier(r); p != nil {
-		p.Send(r)
+	if s.isCommand(r) {
+		s.commands.Send(r, s.numberOf(r))
 	}
 }
 
-// carrier returns the connection for r. It returns nil if r was given to another connection
-// or has failed.
-func (s *Server) carrier(r *pipe.Request) *pipe.Pipe {
+// numberOf is the same number for all requests of a name.
+func (s *Server) numberOf(r *pipe.Request) uint64 {
+	return maphash.String(s.router.seed, r.Key())
+}
+
+// isCommand reports whether r goes over the connections for commands. If not, r was given to
+// another connection or has failed.
+func (s *Server) isCommand(r *pipe.Request) bool {
 	switch {
 	case !s.isOpen():
 		r.Fail(s.router.noServer())
 	case s.replicated != nil && r.Acquires():
 		s.replicated.Put(r)
 	default:
-		return s.pipes[maphash.String(s.router.seed, r.Key())%uint64(len(s.pipes))]
+		return true
 	}
-	return nil
+	return false
 }
 
 // errNameless is the error of a request for a server whose name is not known.
@@ -313,9 +315,7 @@ func (s *Server) standFor(now topology.Server) {
 	}
 	// A connection may take long to close. The others must not wait for it.
 	var wg sync.WaitGroup
-	for _, p := range s.pipes {
-		wg.Go(p.Drop)
-	}
+	wg.Go(s.commands.Drop)
 	if s.replicated != nil {
 		wg.Go(s.replicated.Drop)
 	}
@@ -342,8 +342,8 @@ func (s *Server) close(why error) {
 	s.cancel()
 	s.seal()
 	s.subscriber.Close()
-	for _, p := range s.pipes {
-		p.Close(why)
+	if s.commands != nil {
+		s.commands.Close(why)
 	}
 	if s.attachment != nil {
 		s.attachment.Close()
