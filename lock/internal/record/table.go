@@ -179,7 +179,7 @@ var table = [records]Row{
 	VersionUntold: {
 		Level: slog.LevelWarn, Text: "lock: this server does not tell its version, so PUBLISH is used. Other clients may not hear such messages",
 		Attrs:  []string{"server", "error"},
-		Advice: "give the user the right to INFO (lock/SERVERS.md), or set cluster.Options.PubSub",
+		Advice: "if INFO was refused, give the user the right to it (lock/SERVERS.md), or set cluster.Options.PubSub",
 		Each:   []string{"server"}, Most: 1, Every: day,
 	},
 	PublishingChosen: {
