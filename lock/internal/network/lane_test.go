@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,7 +53,7 @@ func TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease(t *testing.T) {
 		})
 		require.NoError(t, err)
 		log := &counting{Handler: slog.Default().Handler()}
-		l := &lane{server: r.Server("x"), logger: record.New(slog.New(log)), advice: advice, lease: time.Minute}
+		l := &lane{refusals: new(atomic.Uint64), server: r.Server("x"), logger: record.New(slog.New(log)), advice: advice, lease: time.Minute}
 		for i := range 100 {
 			l.answered(misconf)
 			time.Sleep(2 * time.Second)
@@ -88,7 +89,7 @@ func TestARenewalThatIsRefusedAgainAndAgainMakesFewRecords(t *testing.T) {
 			})
 			require.NoError(t, err)
 			log := &counting{Handler: slog.Default().Handler()}
-			l := &lane{server: r.Server("x"), logger: record.New(slog.New(log)), advice: advice, lease: time.Millisecond}
+			l := &lane{refusals: new(atomic.Uint64), server: r.Server("x"), logger: record.New(slog.New(log)), advice: advice, lease: time.Millisecond}
 			for range n {
 				l.answered(redis.Error("NOPERM no"))
 				l.answered(nil)
@@ -119,7 +120,7 @@ func TestARenewalThatIsAnsweredEndsASilence(t *testing.T) {
 				Opened: func(*servers.Server) (servers.Attachment, error) { return nil, nil },
 			})
 			require.NoError(t, err)
-			l := &lane{server: r.Server("x"), logger: logger, advice: advice, lease: time.Minute}
+			l := &lane{refusals: new(atomic.Uint64), server: r.Server("x"), logger: logger, advice: advice, lease: time.Minute}
 			l.server.Failed(pipe.ErrUnanswered)
 			require.Equal(t, 1, log.after(logger))
 			l.answered(errors.New("i/o timeout"))
