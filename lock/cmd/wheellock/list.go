@@ -61,15 +61,23 @@ func (p *program) list(args []string) (int, error) {
 		quote(&x.Name, &x.Quoted)
 		return p.printJSON(x, x.Holders, "")
 	}}
-	ctx := context.Background()
+	complete, err := l.servers(context.Background(), &s)
+	if err == nil && !complete {
+		p.say("slots of the Cluster are being moved, so some locks may be missing: list again when the move is over")
+	}
+	return 0, s.explain(err)
+}
+
+// servers shows the locks of all servers. complete is false if keys have left their servers again
+// and again while it looked.
+func (l *lister) servers(ctx context.Context, s *servers) (complete bool, err error) {
 	for range maxPasses {
 		l.moved = false
 		if err := s.eachMaster(ctx, func(conn redis.Conn) error { return l.server(ctx, conn) }); err != nil || !l.moved {
-			return 0, s.explain(err)
+			return true, err
 		}
 	}
-	p.say("slots of the Cluster are being moved, so some locks may be missing: list again when the move is over")
-	return 0, nil
+	return false, nil
 }
 
 func (x listed) String() string {

@@ -157,6 +157,38 @@ func TestListWhileASlotIsMoved(t *testing.T) {
 	}
 }
 
+// TestListLooksAgainForKeysThatLeaveWhileItLooks: after SCAN has found them, and perhaps to a server that it
+// has asked before.
+func TestListLooksAgainForKeysThatLeaveWhileItLooks(t *testing.T) {
+	t.Parallel()
+	rc := fixture.Cluster(t, redistest.ClusterOptions{})
+	names := fixture.Names("{move}", 2*listGroup)
+	slot := keys.Slot(names[0])
+	from, err := rc.Owner(slot)
+	require.NoError(t, err)
+	for _, name := range names {
+		fixture.Do(t, rc.Servers[from], "HSET", name, strings.Repeat("x", 36)+":1", 1)
+	}
+	for _, to := range []int{(from + 1) % 3, (from + 2) % 3} {
+		require.NoError(t, rc.BeginMove(slot, from, to))
+		shown := map[string]bool{}
+		l := lister{prefix: "{move}", sharded: true, seen: map[string]bool{}, show: func(x listed) error {
+			require.False(t, shown[x.Name], x.Name)
+			shown[x.Name] = true
+			if len(shown) == 1 {
+				require.NoError(t, rc.MoveKeys(slot, from, to))
+			}
+			return nil
+		}}
+		complete, err := l.servers(bounded.Context(t), &servers{redis: "redis-cluster://" + rc.Addrs()[0]})
+		require.NoError(t, err)
+		require.True(t, complete)
+		require.Len(t, shown, len(names))
+		require.NoError(t, rc.EndMove(slot, from, to))
+		from = to
+	}
+}
+
 // TestAKeyThatHasMovedIsLookedForAgain: list goes on, and notes that it must look again.
 func TestAKeyThatHasMovedIsLookedForAgain(t *testing.T) {
 	for _, answer := range []string{"MOVED 1 h:1", "ASK 1 h:1", "TRYAGAIN later"} {
