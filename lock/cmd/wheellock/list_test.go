@@ -322,6 +322,7 @@ func TestListHoldsNobodyUp(t *testing.T) {
 	all := parsedList(t, "redis://"+proxy.Addr(), "-prefix", "l")
 	require.Equal(t, 10, taken)
 	for _, try := range tries {
+		require.NoError(t, try.Err)
 		require.Contains(t, all, try.Held.Name())
 	}
 	require.EqualValues(t, 50_000, all["large"].Holds)
