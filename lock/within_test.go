@@ -199,31 +199,48 @@ func TestTryLockWithinBehindACallWithoutAnAnswer(t *testing.T) {
 
 // TestTryLockWithinCountsOnce: as refused, like TryLock.
 func TestTryLockWithinCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, ctx := locktest.NewServer(t), t.Context()
+		var failed []lock.Outcome
+		c := srv.Client(lock.Config{Hooks: lock.Hooks{Failed: func(e lock.Event) { failed = append(failed, e.Outcome) }}})
+		_, err := srv.Client(lock.Config{}).Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		for _, d := range []time.Duration{0, time.Second} {
+			_, err := c.Mutex("m").TryLockWithin(ctx, d)
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+		}
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = c.Mutex("m").TryLockWithin(ended, time.Hour)
+		require.ErrorIs(t, err, context.Canceled)
+		held, err := c.Mutex("free").TryLockWithin(ctx, time.Hour)
+		require.NoError(t, err)
+		require.NoError(t, held.Unlock(ctx))
+		require.Equal(t, map[lock.Outcome]uint64{lock.OutcomeRefused: 2, lock.OutcomeEnded: 1, lock.OutcomeAcquired: 1}, c.Stats().Calls)
+		require.Equal(t, []lock.Outcome{lock.OutcomeRefused, lock.OutcomeRefused, lock.OutcomeEnded}, failed)
+	})
+}
+
+// TestTryLockWithinIsWoken by a release of another process.
+func TestTryLockWithinIsWoken(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
-	var mu sync.Mutex
-	var failed []lock.Event
-	c := fixture.ClientOf(t, s, lock.Config{Hooks: lock.Hooks{Failed: func(e lock.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		failed = append(failed, e)
-	}}})
-	ctx := bounded.Context(t)
-	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex("m").Lock)
-	for _, d := range []time.Duration{0, 50 * time.Millisecond} {
-		_, err := c.Mutex("m").TryLockWithin(ctx, d)
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+	for name, of := range withinLocks(t) {
+		a, b := of(fixture.ClientOf(t, s, lock.Config{})), fixture.ClientOf(t, s, lock.Config{})
+		ctx := bounded.Context(t)
+		unlock, err := a.within(ctx, time.Hour)
+		require.NoError(t, err, name)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			unlock, err := of(b).within(ctx, time.Hour)
+			if err == nil {
+				err = unlock(ctx)
+			}
+			if err != nil {
+				t.Error(name, err)
+			}
+		})
+		require.NoError(t, unlock(ctx), name)
+		bounded.Wait(t, &wg)
 	}
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	_, err := c.Mutex("m").TryLockWithin(ended, time.Hour)
-	require.ErrorIs(t, err, context.Canceled)
-	held, err := c.Mutex("free").TryLockWithin(ctx, time.Hour)
-	require.NoError(t, err)
-	require.NoError(t, held.Unlock(ctx))
-	require.Equal(t, map[lock.Outcome]uint64{lock.OutcomeRefused: 2, lock.OutcomeEnded: 1, lock.OutcomeAcquired: 1}, c.Stats().Calls)
-	mu.Lock()
-	defer mu.Unlock()
-	require.Len(t, failed, 3)
-	require.Equal(t, lock.OutcomeRefused, failed[1].Outcome)
 }
