@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The id of a client begins the hash fields of its holds, so it says who holds a lock:
+// The id of a client begins the hash fields of its holds, so it identifies the holder of a lock:
 //
 //	<random>@<label>
 //

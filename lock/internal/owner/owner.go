@@ -1,5 +1,5 @@
-// Package owner says who holds a lock. A context carries the owner, because Go has no thread
-// id.
+// Package owner identifies the holder of a lock. A context carries the owner, because Go has no
+// thread id.
 package owner
 
 import (
@@ -8,14 +8,14 @@ import (
 )
 
 // Owner is the holder of a lock. A fresh owner belongs to one client. A named owner has the
-// same text in every client, but is a different owner in each. The zero Owner is nobody.
+// same text in every client, but is a different owner in each. The zero Owner means that there is
+// none.
 type Owner struct {
 	Text string // the name, or for a fresh owner the client's id
 	ID   uint64 // 0 for a named owner
 }
 
-// Nobody is the zero Owner.
-var Nobody = Owner{}
+var Nobody = Owner{} // the zero Owner
 
 // AppendTo appends the owner's part of a hash field.
 func (o Owner) AppendTo(b []byte) []byte {
@@ -26,7 +26,7 @@ func (o Owner) AppendTo(b []byte) []byte {
 }
 
 // Value returns the value for key of a context that carries o. It returns nil if key is not
-// the key of the owner, or if o is nobody.
+// the key of the owner, or if o is the zero Owner.
 func (o Owner) Value(key any) any {
 	if key != (contextKey{}) || o == Nobody {
 		return nil
@@ -43,12 +43,12 @@ type carried struct {
 type contextKey struct{}
 
 // With returns a context that carries o. If err is not nil, the context carries err as the
-// reason why it has no owner. Nobody hides the owner that ctx carries.
+// reason why it has no owner. The zero Owner hides the owner that ctx carries.
 func With(ctx context.Context, o Owner, err error) context.Context {
 	return context.WithValue(ctx, contextKey{}, carried{owner: o, err: err})
 }
 
-// Of returns the owner that ctx carries. It is Nobody if ctx carries none.
+// Of returns the owner that ctx carries. It is the zero Owner if ctx carries none.
 func Of(ctx context.Context) (Owner, error) {
 	v, _ := ctx.Value(contextKey{}).(carried)
 	if v.err != nil {
