@@ -50,9 +50,9 @@ func (b *Backlog[T]) AddExpected(x T) {
 	b.addLocked(x)
 }
 
-// AddUpTo is Add, unless so many pieces wait that x would make them more than most. It reports
-// whether it has added x. The pieces that wait do not count those that the goroutine has taken out
-// of the queue, which are at most as many.
+// AddUpTo is Add with a limit: it adds x only if fewer than most pieces wait in the queue. It
+// reports whether it has added x. Pieces that the goroutine has taken out of the queue do not
+// count; they are at most as many again.
 func (b *Backlog[T]) AddUpTo(most int, x T) (added bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
