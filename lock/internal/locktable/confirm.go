@@ -105,8 +105,8 @@ func (s *shard[H]) confirm() {
 	}
 }
 
-// dueHolds appends the holds before the waiters of some queues that are due. It returns
-// more if there may be others, else it has set the timer for those that come later.
+// dueHolds appends the holds for which the waiters of some due queues wait. It returns true for
+// more if further queues may be due. Otherwise it has set the timer for the next one.
 func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@
 // The table is split into shards by a hash of the name, and shard.mu guards everything in a
 // shard. Code under shard.mu does no I/O, calls no code of users, and does not take long. At
 // most it wakes the waiters of one shard, and Table.All, Counts and Close look at one shard at
-// a time. Under shard.mu two things are read that other mutexes guard: the deadline of a lease,
-// and what was received on a channel.
+// a time. Code under shard.mu reads two things that other mutexes guard: the deadline of a
+// lease, and the messages received on a channel.
 //
 // A call that waits for a hold of its own client does not ask Redis. While there are such
 // calls, the Table asks Redis about their holds once in every MaxPoll, at most 128 at a time

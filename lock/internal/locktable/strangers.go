@@ -19,9 +19,9 @@ const (
 	// strangerMost is for how long it is believed where no pause was in vain, because
 	// holds are long.
 	strangerMost = time.Minute
-	// suspectEach is how often a client pauses for a stranger of which it knows nothing,
-	// because another was told of its release. A waiter does so after a hold of that
-	// length.
+	// suspectEach is how often a client pauses for a stranger that it does not know,
+	// because another subscriber was told of its release. A waiter does so after a hold of
+	// that length.
 	suspectEach = 250 * time.Millisecond
 	// soundEach and soundFor: all clients do so at one release at the beginning of each half
 	// second, together, because one that does not pause would take the lock, and no stranger
@@ -40,11 +40,11 @@ func yielding() waitqueue.Yielding {
 	}
 }
 
-// strangers is what a shard knows of strangers by the names of locks: of few locks, and
-// for a short time. It outlives the queues, which end whenever nobody waits.
+// strangers has a shard's knowledge of strangers, by the names of locks: of few locks, and for
+// a short time. It outlives the queues, which end when their last waiter has gone.
 type strangers map[string]*waitqueue.Strangers
 
-// near returns what is known of strangers that wait for a lock, or nil.
+// near returns the strangers that wait for a lock, nil if none is known.
 func (m strangers) near(name string, now waitqueue.Instant) *waitqueue.Strangers {
 	x := m[name]
 	if x != nil && !x.Near(now) {
@@ -61,14 +61,14 @@ func (m strangers) took(name string, now waitqueue.Instant) {
 	}
 }
 
-// alone notes that this client keeps a lock, because Redis knew of nobody who waits.
+// alone notes that this client keeps a lock, because Redis knew no other waiter.
 func (m strangers) alone(name string, now waitqueue.Instant) {
 	if x := m.near(name, now); x != nil {
 		x.Alone(now)
 	}
 }
 
-// add notes what is known of a lock of which nothing was known.
+// add notes the strangers of a lock that had no entry.
 func (m *strangers) add(name string, x waitqueue.Strangers, now waitqueue.Instant) *waitqueue.Strangers {
 	if *m == nil {
 		*m = make(strangers)
@@ -80,7 +80,8 @@ func (m *strangers) add(name string, x waitqueue.Strangers, now waitqueue.Instan
 	return &x
 }
 
-// makeRoom forgets those that are forgotten anyway, or the one that was seen longest ago.
+// makeRoom deletes the entries that have expired. If there are none, it deletes the entry that
+// was seen longest ago.
 func (m *strangers) makeRoom(now waitqueue.Instant) {
 	var oldest string
 	var seen waitqueue.Instant
@@ -96,7 +97,7 @@ func (m *strangers) makeRoom(now waitqueue.Instant) {
 	}
 }
 
-// refusedLocked notes who has the lock that w tried to take.
+// refusedLocked notes that Redis refused w, and whether a stranger holds the lock.
 func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant) {
 	if w.key.Kind != waitqueue.Exclusive {
 		return
@@ -140,8 +141,8 @@ func (s *shard[H]) freedByUsLocked(h H, r RunEnd, sounding bool) (near bool) {
 	return x != nil && x.Found()
 }
 
-// suspectLocked makes a pause for a stranger of which nothing is known, if it is time for
-// that; at most one in soundFor, so that all clients make it at the same release.
+// suspectLocked pauses for an unknown stranger if it is time for that. It pauses at most once
+// in soundFor, so that all clients pause at the same release.
 func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, time bool) *waitqueue.Strangers {
 	if !time || s.suspected > 0 && now < s.suspected.Add(soundFor) {
 		return nil
@@ -151,7 +152,7 @@ func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, time bool) 
 }
 
 // sounding reports whether it is the time, by the clock of the server of that lock, at which
-// all clients make a pause for a stranger of which they know nothing.
+// all clients pause for a stranger that they do not know.
 func (t *Table[H]) sounding(name string) bool {
 	now := time.Now().Add(t.cfg.Ahead(name))
 	return now.Sub(now.Truncate(soundEach)) < soundFor
