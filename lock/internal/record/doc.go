@@ -1,4 +1,4 @@
-// Package record has every record that a client writes to its log, in one table.
+// Package record has one table of all records that a client writes to its log.
 //
 // A [Record] is a row of the table: text, level, attributes, advice and bound. The
 // text of a record exists only there, and [Logger.Log] is the only way to write it.

@@ -145,7 +145,7 @@ func (l *Logger) allow(r Record, counted string, now time.Time) (suppressed uint
 	return suppressed, ok
 }
 
-// period returns the period of what is counted by itself; nil if there are too many.
+// period returns the current period of these counted values; nil if there are too many periods.
 func (w *written) period(counted string, every time.Duration, now time.Time) *period {
 	p := w.periods[counted]
 	if p == nil {

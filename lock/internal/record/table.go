@@ -55,7 +55,7 @@ type Row struct {
 	Each  []string
 	Most  int
 	Every time.Duration
-	// After, if it is not 0, says that one is written for each of those at most.
+	// After, if it is not 0, is another record: at most one is written after each of these.
 	After Record
 }
 
@@ -232,7 +232,7 @@ func All() []Record {
 	return all
 }
 
-// counted returns what is counted by itself: the values of the attributes in Each.
+// counted returns the values of the attributes in Each. Records are counted per such text.
 func (r *Row) counted(values []any) string {
 	var b strings.Builder
 	for i, value := range values {
