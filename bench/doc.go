@@ -33,8 +33,8 @@
 //	                 call after the other, as Redisson does
 //
 // wheel and afterfunc, and wheel-batch and afterfunc-batch, differ only in their
-// timers; a test compares what they send. A batch is what falls due within 5 ms,
-// at most 1,024 locks. All rows use the library's scripts.
+// timers; a test compares their requests. A batch has the locks that fall due within
+// 5 ms, at most 1,024. All rows use the library's scripts.
 //
 // # Columns
 //
@@ -47,7 +47,7 @@
 //	missed      locks whose renewal was not answered before the end of trust, which is a
 //	            margin before the expiry on the server
 //	lost        locks that the server does not have, or has for another owner. If a row could
-//	            not acquire all of its locks, those that it had and did not keep.
+//	            not acquire all of its locks, the locks that it acquired and did not keep.
 //	peak RSS    the kernel's high-water mark (Linux only)
 //	goroutines  the largest of samples at random moments
 //	Redis CPU   from INFO: all of the server's, so it says nothing on a shared server
@@ -55,7 +55,7 @@
 //	            bench started and that is Redis 7 or newer, latencystats
 //	n/a         cannot be measured here
 //
-// Before the rows, a control lock that nobody renews must expire, and no hold
+// Before the rows, a control lock that is not renewed must expire, and no hold
 // is shorter than the lease. Otherwise a driver that does nothing would lose no
 // locks.
 //
@@ -65,16 +65,16 @@
 // the number until a row does not keep them, narrows it down to an eighth, and
 // says what reached its limit first. A row keeps its locks if none is missed or
 // lost, the 99th percentile of lateness (with few renewals, the largest) is at
-// most a sixth of the lease, and the number of renewals is about what it should
-// be.
+// most a sixth of the lease, and the number of renewals is about as large as the
+// lease demands.
 //
 // # Redis
 //
 // -redis takes a URL or an address. auto is REDIS_ADDR if set, else a
 // redis-server from PATH that bench starts, else miniredis in its own process
 // ("embedded"), which is 10 to 30 times slower. There bench first measures the
-// capacity, and chooses a load of which the slowest driver needs less than a
-// third.
+// capacity, and chooses a load for which the slowest driver needs less than a
+// third of it.
 //
 // -cluster runs the same rows on a Redis Cluster. A script call then takes one
 // lock, because its keys must be in one slot. The report says how evenly the
@@ -83,7 +83,7 @@
 // # What -out writes
 //
 // It writes report.json (as -json does), the charts as SVG, and index.html,
-// which has everything and refers to no other file. With one number of locks the
+// which has the whole report and refers to no other file. With one number of locks the
 // charts are bars, otherwise lines. With -out the rows of the largest number of
 // locks continue for two thirds of a lease while the server's CPU is sampled,
 // which shows bursts.

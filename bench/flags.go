@@ -23,7 +23,7 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
-// options are the command line. What is zero was not given.
+// options are the command line. A zero field was not given.
 type options struct {
 	redis    string   // auto, embedded, or an address that redistest.Connect takes
 	cluster  []string // addresses of nodes of a Cluster, instead of redis
@@ -39,7 +39,7 @@ type options struct {
 // errUsage marks errors that the user can correct on the command line.
 var errUsage = errors.New("bench: wrong usage")
 
-// usageError is one line that says what is wrong. It is errUsage.
+// usageError is a fault of the command line, in one line. It is errUsage.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string        { return "bench: " + e.text }

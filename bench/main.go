@@ -205,8 +205,8 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	return rep, report.Sound(rep.Rows)
 }
 
-// findMax fills a report with how many locks each driver keeps. That a row did
-// not keep them is what is looked for, and no fault.
+// findMax fills a report with how many locks each driver keeps. A row that
+// did not keep its locks is expected here, and no fault.
 func (b *bench) findMax(ctx context.Context, rep *report.Report, pa *run.Parent, p run.Plan, machine *run.Machine) error {
 	var none []string
 	for _, d := range p.Drivers {

@@ -11,8 +11,7 @@ import (
 )
 
 // screen is a terminal with one line at its end that is drawn over and over.
-// What is written otherwise comes to stand above it. It is safe for concurrent
-// use.
+// Other output appears above this line. It is safe for concurrent use.
 type screen struct {
 	out   io.Writer  // immutable
 	width func() int // immutable; columns

@@ -363,8 +363,8 @@ func sheet(canvas *vgsvg.Canvas) draw.Canvas {
 	return draw.Crop(c, vg.Points(6), -vg.Points(6), vg.Points(6), -vg.Points(8))
 }
 
-// svg is what was drawn, as a document that can also stand within HTML, and in
-// a font that others than us have.
+// svg returns the drawing as a document that may also be part of an HTML page, in a font
+// that readers have.
 func svg(canvas *vgsvg.Canvas, title string) ([]byte, error) {
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
@@ -381,8 +381,8 @@ func svg(canvas *vgsvg.Canvas, title string) ([]byte, error) {
 
 var textElement = regexp.MustCompile(`(?s)<text ([^>]*font-size:([\d.]+)px[^>]*)>([^<]+)</text>`)
 
-// fitTexts gives each text the width that it has in our font. In a reader's
-// font, which may be wider, it would be cut off or run into what is beside it.
+// fitTexts gives each text the width that it has in our font. A reader's
+// font may be wider, and then the text would be cut off or overlap its neighbours.
 func fitTexts(s string) string {
 	style := newPlot().X.Label.TextStyle
 	return textElement.ReplaceAllStringFunc(s, func(element string) string {

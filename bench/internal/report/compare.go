@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// comparison is what a report begins with: what it costs to renew the same
-// number of locks by hand, with a timing wheel, and with the library.
+// comparison is the beginning of a report: the costs of renewing the same number of
+// locks by hand, with a timing wheel, and with the library.
 type comparison struct {
 	head     string
 	ways     []way
@@ -20,7 +20,7 @@ type comparison struct {
 // way is one row of a comparison.
 type way struct{ name, driver string }
 
-// note is the name of the row, if that of the way does not say it.
+// note returns the name of the row's driver, unless the name of the way has it.
 func (w way) note() string {
 	if w.name == "the "+w.driver {
 		return ""
@@ -28,13 +28,13 @@ func (w way) note() string {
 	return w.driver
 }
 
-// measure is what is compared, with a value for each way.
+// measure is one line of the comparison, with a value for each way.
 type measure struct {
 	name  string
 	cells []cell
 }
 
-// cell is a value beside that of the first way.
+// cell is a value, compared with the value of the first way.
 type cell struct {
 	value  string
 	change string  // from the first way, in words; empty if it says nothing

@@ -11,10 +11,10 @@
 // compare only sound rows, a chart draws a ring or a hollow bar for a row that is
 // not sound, and Sound returns an error if there is one.
 //
-// What is where:
+// The files:
 //
 //	report.go   Report, Environment, the JSON file
-//	row.go      Row, the names of the drivers, what was lost
+//	row.go      Row, the names of the drivers, the lost locks
 //	number.go   Number, percentiles, numbers with their units
 //	compare.go  the comparison with which a report begins: by hand, wheel, library
 //	answer.go   the sentence that answers the question, and what each driver is

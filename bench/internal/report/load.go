@@ -37,9 +37,9 @@ func (l Load) WarningAtStart() string {
 		l.Average.digits(2), l.processors(), busyMeans)
 }
 
-// warning is a line for the report; empty if the machine was not busy. What was
-// measured during the rows is believed before the load average, which has the
-// compiler in it.
+// warning returns a line for the report; empty if the machine was not busy. It uses the
+// values measured during the rows, and the load average only if there are none, because
+// the compiler is part of the load average.
 func (e Environment) warning() string {
 	l := e.Load
 	if !l.Others.Known || l.Processors == 0 {

@@ -18,7 +18,7 @@ type Max struct {
 	Interrupted bool   `json:"interrupted,omitempty"` // more was not tried
 }
 
-// String is the clause of a sentence that says what was found.
+// String returns the result as a clause of a sentence.
 func (m Max) String() string {
 	lease := time.Duration(m.LeaseMs) * time.Millisecond
 	var b strings.Builder

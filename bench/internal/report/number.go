@@ -74,7 +74,7 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &n.Value)
 }
 
-// digits is the value with so many decimals, like 12,345.6, or n/a.
+// digits returns the value with this number of decimals, like 12,345.6, or n/a.
 func (n Number) digits(decimals int) string {
 	if !n.Known {
 		return "n/a"
@@ -120,8 +120,8 @@ func grouped(s string) string {
 // the largest.
 const leastForP99 = 100
 
-// P99 is a 99th percentile of so many values; n/a if they are too few to have
-// one.
+// P99 returns value, a 99th percentile, or n/a if the number of values, which is the
+// second argument, is too small for one.
 func P99(value, of Number) Number {
 	if !of.Known || of.Value < leastForP99 {
 		return Number{}

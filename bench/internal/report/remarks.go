@@ -64,7 +64,7 @@ func pair(rows []Row, first, second string) (a, b Row, ok bool) {
 }
 
 // changed makes clauses like "client CPU 1.30 us instead of 13.60, 90 % less";
-// nothing is said of what was not measured.
+// it says nothing about a value that was not measured.
 func changed(what, unit string, decimals int, field func(Row) Number) func(a, b Row) string {
 	return func(a, b Row) string {
 		from, to := field(a), field(b)

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// WriteText writes a report for a terminal: the comparison and the answer, what
-// went wrong, what the rows are, the table, what it says in words, and where and
-// how the rows were measured.
+// WriteText writes a report for a terminal: the comparison and the answer, the faults,
+// the names of the rows, the table, the remarks, and where and how the rows were
+// measured.
 func WriteText(w io.Writer, rep *Report) {
 	if c, ok := rep.compare(); ok {
 		c.writeText(w)

@@ -13,9 +13,9 @@ import (
 // pipelined is how many keys are asked for at once when locks are checked.
 const pipelined = 500
 
-// checkHeld looks at lock 0 to n-1 on the server with plain commands and counts
-// those that are absent or another's, and those whose TTL is not within the
-// lease. done is called as it goes on.
+// checkHeld looks at lock 0 to n-1 on the server with plain commands. lost counts the
+// locks that are absent or have another owner; oddTTL counts the locks whose TTL is not
+// within the lease. done is called with the progress.
 func checkHeld(t *holders.Target, n int, name func(i int) string, h holders.Holder, lease time.Duration, done func(int)) (lost, oddTTL int, err error) {
 	all, err := plain(t)
 	if err != nil {

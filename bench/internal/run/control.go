@@ -23,7 +23,7 @@ const (
 	controlPeriod = 10 * time.Millisecond
 )
 
-// control takes a lock that nobody renews and watches it go: on a server that
+// control takes a lock, does not renew it and waits until it has expired. On a server that
 // never lets a key expire, "lost 0" would mean nothing. It returns how long the
 // lock was there, and leaves no key.
 func control(ctx context.Context, t *holders.Target, name string, lease time.Duration) (time.Duration, error) {

@@ -1,7 +1,7 @@
 // Package run measures the rows of bench. Each row runs in a process of its
 // own, so that it inherits no heap, goroutines or connections from another row.
 //
-// A Plan says what is measured, and a holders.Target on which Redis. A Parent,
+// A Plan lists the measurements, and a holders.Target names the Redis. A Parent,
 // in the process of the command, starts the command's own program once per row,
 // one row at a time. In that process RowMain takes over. The row acquires its
 // locks with the holder of its driver, waits until the load is even, and holds
@@ -25,9 +25,9 @@
 //
 // # What the parent measures itself
 //
-// The parent runs the control lock, which proves that the server drops a lock
-// that nobody renews. While a row is in the phase watch, after everything else
-// is measured, the parent samples the server's CPU. A Machine measures what other
+// The parent runs the control lock, which proves that a lock expires on the server
+// if it is not renewed. While a row is in the phase watch, after all other
+// measurements, the parent samples the server's CPU. A Machine measures what other
 // programs use of the processors during the rows.
 //
 // # Names in Redis
@@ -36,7 +36,7 @@
 // disturb each other. Only the library's counters of fencing tokens stay in
 // Redis: "wheellock_token" and, in a Cluster, "wheellock_token:{n}".
 //
-// # What it does not handle
+// # Limits
 //
 // If slots of a Cluster move while a row runs, the locks in them count as
 // missed or lost.
@@ -44,7 +44,7 @@
 // # Goroutines
 //
 // The Workers of a row end with the phase in which they acquire or release.
-// Close ends those of its holder. The CPU sampler ends with the phase watch. The
+// Close ends the goroutines of its holder. The CPU sampler ends with the phase watch. The
 // goroutines that wait for the end of standard input or for SIGTERM end with
 // the process.
 package run

@@ -52,7 +52,7 @@ type use struct {
 	p99, most  report.Number   // us in one of them, since observe
 }
 
-// cpu is that of all masters.
+// cpu returns the CPU time of all masters.
 func (u use) cpu() report.Number {
 	sum := report.NumberOf(0)
 	for _, c := range u.cpus {

@@ -35,7 +35,7 @@ func WatchMachine(t *holders.Target) *Machine {
 	}
 }
 
-// Load is what was measured so far. The use by other programs is n/a if the CPU
+// Load returns the load until now. The use by other programs is n/a if the CPU
 // of Redis is, or if the counters contradict each other.
 func (m *Machine) Load() report.Load {
 	stat, _ := os.ReadFile("/proc/stat")
@@ -45,8 +45,8 @@ func (m *Machine) Load() report.Load {
 	return l
 }
 
-// others is what other programs used of the processors, of the seconds in which
-// the machine was busy and those of bench itself.
+// others returns how much other programs used the processors. busy is the time in which
+// the machine was busy, own the time that bench itself used.
 func others(busy, own report.Number, seconds float64) report.Number {
 	switch {
 	case !busy.Known || !own.Known || busy.Value < own.Value/2: // some sandboxes show a machine that does nothing

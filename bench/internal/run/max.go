@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// maxSteps is how finely Max looks: it stops when the least number that was
-	// too many is at most a part, one in so many, above the largest that was kept.
+	// maxSteps is the precision of Max: it stops when the smallest number that was too many
+	// is at most 1/maxSteps above the largest number that was kept.
 	maxSteps = 8
-	// bytesPerLock is what a lock takes at most, in the client and in a server on
-	// the same machine.
+	// bytesPerLock is how much memory a lock needs at most, in the client and in a server
+	// on the same machine.
 	bytesPerLock = 1000
 )
 
 // Max finds how many locks a driver keeps renewed: it doubles the number, starting
-// with start, until a row does not keep its locks, and then halves what is between
-// that and the last that did. A row that failed while neither client nor Redis was
+// with start, until a row does not keep its locks, and then halves the interval
+// between this number and the last one that was kept. A row that failed while neither client nor Redis was
 // busy is run once more, because something else may have disturbed it. limit bounds
-// the number. Max returns what it found, and a row for each number that it tried, in
-// their order.
+// the number. Max returns its result and a row for each number that it tried, in
+// the order of the trials.
 func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (report.Max, []report.Row) {
 	found := report.Max{Driver: driver, LeaseMs: p.plan.Lease.Milliseconds()}
 	bound := fmt.Sprintf("the limit of %s locks that bench has", report.Count(limit))

@@ -12,7 +12,7 @@ import (
 )
 
 // samplePeriod is the mean time between two looks at a row that holds its
-// locks: each costs a wake-up, which is much compared with what is measured.
+// locks: each costs a wake-up, which is large compared with the measured values.
 const samplePeriod = 100 * time.Millisecond
 
 // measure holds the locks and fills the row.
@@ -82,7 +82,7 @@ func (r *rowRun) measure() error {
 		r.fault(fmt.Errorf("bench: check: %d locks have no TTL, or one that is longer than the lease", oddTTL))
 	}
 	r.row.Lost = report.NumberOf(lost)
-	// Renewal goes on until the release: what is missed meanwhile counts.
+	// Renewal continues until the release, so locks that are missed during the check count.
 	r.row.Missed = report.NumberOf(r.holder.Counters().Missed)
 	return nil
 }

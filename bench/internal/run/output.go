@@ -46,7 +46,7 @@ func (o *rowOutput) Write(b []byte) (int, error) {
 	n := len(b)
 	for {
 		line, rest, whole := bytes.Cut(b, []byte("\n"))
-		// Of a line without end no more is kept than is shown.
+		// A line without an end is kept only as far as it is shown.
 		if room := maxLine + 1 - len(o.rest); room > 0 {
 			o.rest = append(o.rest, line[:min(len(line), room)]...)
 		}

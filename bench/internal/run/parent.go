@@ -29,8 +29,8 @@ const (
 	outageBound = time.Second     // how long a silent server is waited for before a row
 )
 
-// Parent starts the rows' processes, one at a time, and collects what they have
-// measured. One goroutine calls Control, Rows and Max; Kill may be called by any.
+// Parent starts the rows' processes, one at a time, and collects their results. One
+// goroutine calls Control, Rows and Max; Kill may be called by any.
 type Parent struct {
 	// immutable
 	target   *holders.Target
@@ -67,7 +67,7 @@ func NewParent(t *holders.Target, p Plan, out io.Writer, told Progress) (*Parent
 	}, nil
 }
 
-// Control acquires a lock that nobody renews and waits until it is gone, which
+// Control acquires a lock, does not renew it and waits until it has expired, which
 // takes about ControlLease. It returns how long the lock was there. An error says
 // that "lost 0" would mean nothing on this server.
 func (p *Parent) Control(ctx context.Context) (time.Duration, error) {
@@ -75,8 +75,8 @@ func (p *Parent) Control(ctx context.Context) (time.Duration, error) {
 }
 
 // Rows measures every driver at every number of locks, once, in random order, and
-// returns the rows in the order of the plan. When ctx ends, those that were not
-// measured are left out.
+// returns the rows in the order of the plan. When ctx ends, the result lacks
+// the rows that were not measured.
 func (p *Parent) Rows(ctx context.Context) []report.Row {
 	type place struct {
 		locks  int
@@ -136,7 +136,7 @@ func (p *Parent) showOutputs() {
 	p.outputs = nil
 }
 
-// tell says at once what is not as it should be.
+// tell reports a bad row at once.
 func (p *Parent) tell(r report.Row) {
 	switch {
 	case r.Interrupted && len(r.Faults) == 0:

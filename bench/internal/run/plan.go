@@ -17,8 +17,8 @@ type Plan struct {
 	Watch    time.Duration // how long the server's CPU is sampled after the hold; 0: not at all
 }
 
-// WatchOf is how long the server's CPU is sampled in a row with so many locks:
-// only those of the largest number are drawn.
+// WatchOf returns how long the server's CPU is sampled in a row with this number of locks. It is
+// 0 except for the largest number, because the charts show only the samples of that one.
 func (p Plan) WatchOf(locks int) time.Duration {
 	if slices.ContainsFunc(p.Locks, func(n int) bool { return n > locks }) {
 		return 0

@@ -6,8 +6,8 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/report"
 )
 
-// The phases of a row in which it holds its locks and waits. What is done of
-// them is counted in seconds; what is done of every other phase, in locks.
+// The phases of a row in which it holds its locks and waits. Their progress is counted in
+// seconds, the progress of all other phases in locks.
 const (
 	PhaseHold  = "hold"
 	PhaseWatch = "watch"

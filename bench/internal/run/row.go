@@ -31,7 +31,7 @@ const (
 // 0 even if the row failed, because what went wrong is in the row's result; 2 if
 // no Parent has started it.
 func RowMain(stdin io.Reader, stdout io.Writer) int {
-	// A Ctrl-C reaches this process too; the parent decides what it means.
+	// A Ctrl-C reaches this process too, but the parent decides how to end.
 	signal.Ignore(os.Interrupt)
 	// If the parent dies, events go nowhere, and the locks are to be released
 	// all the same.
@@ -98,7 +98,7 @@ func (r *rowRun) unwanted() bool {
 	}
 }
 
-// progress reports that so many things of a phase are done.
+// progress returns a function that reports the progress of a phase.
 func (r *rowRun) progress(phase string) func(int) {
 	r.event(event{Phase: phase})
 	last := time.Now()
@@ -159,8 +159,8 @@ func (r *rowRun) takeAll() error {
 	return nil
 }
 
-// keepsUp returns an error, and counts the locks as lost, if some of those that
-// were acquired so far are not held any more.
+// keepsUp returns an error if some of the acquired locks are not held any more. Then it
+// counts them as lost.
 func (r *rowRun) keepsUp(acquired int) error {
 	lost := max(acquired-r.holder.Live(), r.holder.Counters().Missed)
 	if lost <= 0 || r.unwanted() {
@@ -171,7 +171,7 @@ func (r *rowRun) keepsUp(acquired int) error {
 		report.Count(acquired), report.Count(r.cfg.Locks))
 }
 
-// giveBack releases what is held and makes sure that nothing is left.
+// giveBack releases all held locks and makes sure that none is left.
 func (r *rowRun) giveBack() error {
 	held := r.holder.Live()
 	var lost atomic.Int64
@@ -185,7 +185,7 @@ func (r *rowRun) giveBack() error {
 	}
 	goOn := func(int) error { return nil }
 	if err := r.each("release", r.cfg.Locks, release, goOn); err != nil {
-		// The names are this run's alone, so that deleting harms nobody.
+		// Only this run uses these names, so deleting the keys harms no other client.
 		if left, err2 := deleteKeys(r.target, r.cfg.Locks, r.name, r.progress("delete")); err2 == nil {
 			return fmt.Errorf("bench: release: %w; locks that were left and are deleted now: %s", err, report.Count(left))
 		}
@@ -193,7 +193,7 @@ func (r *rowRun) giveBack() error {
 	}
 	left, err := countKeys(r.target, r.cfg.Locks, r.name, r.progress("look"))
 	if err == nil && left > 0 {
-		// The engine releases what it had lost in the background.
+		// The engine releases lost locks in the background.
 		time.Sleep(min(r.cfg.Lease, time.Second))
 		left, err = deleteKeys(r.target, r.cfg.Locks, r.name, r.progress("delete"))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/report"
 )
 
-// resetPeakRSS sets the high-water mark of resident memory back to what is
-// resident now, and says whether it could: some sandboxes forbid it.
+// resetPeakRSS sets the high-water mark of resident memory back to the current size. It
+// reports whether it could, because some sandboxes forbid it.
 func resetPeakRSS() bool {
 	return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil
 }

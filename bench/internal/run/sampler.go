@@ -41,7 +41,7 @@ func (s *cpuSampler) phase(name string) {
 	}
 }
 
-// end returns what was sampled. It may be called again.
+// end stops the sampler and returns the samples. It may be called again.
 func (s *cpuSampler) end() []report.CPUSample {
 	if s.done == nil {
 		return nil

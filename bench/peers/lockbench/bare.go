@@ -11,10 +11,10 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// measureBare is what a client could reach that did nothing else: wheellock's two scripts with arguments
-// like its own, over two connections, a goroutine each, that has so many pairs on their way that there
-// are run.N of them together. A pair takes as long as its pipeline. limited is with a time limit for each
-// acquisition, as the client's have one: the server then asks for its time.
+// measureBare measures the upper bound for a client: it sends only wheellock's two scripts, with the usual
+// arguments. It has two connections with a goroutine each, and together run.N pairs in flight. A pair takes
+// as long as its pipeline. If limited is true, every acquisition has a time limit, as in the client. Then
+// the server asks for its time.
 func measureBare(run rows.Run, limited bool) result {
 	goroutines := min(2, run.N)
 	depth := run.N / goroutines

@@ -139,8 +139,8 @@ func (h holdingHeld) unlock(ctx context.Context) error {
 	return h.unlocker.unlock(ctx)
 }
 
-// runStranger lets the threads of a stranger contend for key until end. What was before open does
-// not count.
+// runStranger lets the threads of a stranger contend for key until end. It counts only acquisitions
+// after open.
 func runStranger(key string, open, end time.Time) stranger.Counts {
 	s := must(stranger.New(stranger.Config{
 		Dial: func() (redis.Conn, error) { return redis.Dial("tcp", *addr) },

@@ -10,8 +10,8 @@ import (
 	"github.com/wheellock/wheellock/bench/peers/internal/rows"
 )
 
-// measureHeld takes many locks and measures what is live then. The names are made on the way and belong
-// to the locks; the table of what the library returned is the caller's.
+// measureHeld takes many locks and measures the live heap then. The names of the locks count, because
+// they are made here. The slice of the returned locks does not.
 func measureHeld(run rows.Run) result {
 	l := newLocker(run.Impl, *pause)
 	warm(l)

@@ -4,9 +4,8 @@
 //
 //	go run ./lockbench [-rows pairs,lone,onekey,processes,beside,held] [-impls wheellock,redsync] [-duration 2s] [-runs 5] [-redis ADDR]
 //
-// Without -redis it starts a redis-server of its own. Critical sections are empty, but
-// for those of the row beside. How each rival is set
-// up stands in impls.go.
+// Without -redis it starts a redis-server of its own. Critical sections are empty, except in the row
+// beside. The settings of each rival are in impls.go.
 package main
 
 import (
@@ -68,7 +67,8 @@ var (
 	failed    = column{Name: "errors", Of: func(r result) float64 { return float64(r.Errors) }, Form: "%.0f"}
 )
 
-// Those that nobody waits for, and those that many do: there the pause of a client that polls counts.
+// libraries are for rows in which no client waits; waiting are for rows in which many do. There the pause
+// of a client that polls counts.
 var (
 	libraries = []string{"wheellock", "redsync", "redislock", "rueidislock", "rueidislock-default"}
 	waiting   = []string{"wheellock", "redsync", "redsync-default", "redislock", "redislock-default", "rueidislock", "rueidislock-default"}

@@ -20,7 +20,7 @@ const warmUp = 300 * time.Millisecond
 // prefix begins the names of this process's locks.
 var prefix = "lb" + strconv.FormatUint(rand.Uint64N(36*36*36*36), 36) + ":"
 
-// measurePairs lets goroutines lock and unlock keys that nobody else uses, one pair after the other.
+// measurePairs lets every goroutine lock and unlock a key of its own, one pair after the other.
 func measurePairs(run rows.Run) result {
 	if run.Impl == "bare" || run.Impl == "bare-limited" {
 		return measureBare(run, run.Impl == "bare-limited")
@@ -40,8 +40,8 @@ func measurePairs(run rows.Run) result {
 	})
 }
 
-// repeat starts goroutines that call what next returns again and again, and notes how long each call of
-// so many pairs took.
+// repeat starts goroutines that call the function from next again and again. It notes how long each call
+// took, which is one call for that many pairs.
 func repeat(run rows.Run, goroutines, pairs int, next func(g int) func(i int) error) result {
 	var wg sync.WaitGroup
 	took := make([][]time.Duration, goroutines)

@@ -23,7 +23,7 @@ type spending struct {
 	scripts time.Duration // within the commands that the clients send
 }
 
-// spentBy asks Redis what it has used.
+// spentBy asks Redis for its CPU time, and for the time that it spent in commands.
 func spentBy(addr string) (s spending, err error) {
 	c, err := redis.Dial("tcp", addr)
 	if err != nil {
@@ -64,11 +64,11 @@ func spentBy(addr string) (s spending, err error) {
 	return s, nil
 }
 
-// commands are those that the clients of the row send. What a script calls is within its EVALSHA; SET
-// is redsync's and redislock's own, whose scripts call none, and nobody else's call it.
+// commands are the commands that the clients of the row send. The time of a script is in its EVALSHA. SET
+// is sent by redsync and redislock alone, and no script of the row calls it.
 var commands = []string{"cmdstat_evalsha", "cmdstat_set", "cmdstat_eval"}
 
-// spent notes what Redis has used for so many pairs.
+// spent notes how much Redis has used per pair.
 func (r *result) spent(before, after spending, pairs float64) {
 	r.RedisCPU = us(after.cpu-before.cpu) / pairs
 	r.Scripts = us(after.scripts-before.scripts) / pairs

@@ -30,8 +30,8 @@ func (l *lateness) note(late int64) {
 }
 
 // paced calls f perSecond times a second from each of g goroutines until the end
-// of the row, in steps of a millisecond. It reports what it did in the time that
-// is watched: how often f was called, and the process's CPU.
+// of the row, in steps of a millisecond. For the watched time it reports how often f was
+// called, and the process's CPU.
 func paced(run rows.Run, g, perSecond int, f func(worker, n int)) (calls int64, took, cpu time.Duration, gcs uint32) {
 	var done atomic.Int64
 	var end atomic.Bool
@@ -73,8 +73,8 @@ func (o *owner) result(run rows.Run, calls int64, took, cpu time.Duration, gcs u
 	}
 }
 
-// measureConnections puts off n idle timeouts of 30 s a million times a second,
-// from 8 goroutines, each of which has its own connections. None is due.
+// measureConnections postpones n idle timeouts of 30 s a million times a second, from 8
+// goroutines with connections of their own. None is due.
 func measureConnections(run rows.Run) result {
 	const g, perSecond, idle = 8, 1_000_000, 30 * time.Second
 	o := newOwner(run.N, slots)
@@ -112,9 +112,8 @@ func measureRequests(run rows.Run) result {
 	return o.result(run, calls, took, cpu, gcs)
 }
 
-// measureRetries has n jobs, each of which tries again after a pause: 10 ms, then
-// twice as long each time up to a second, with a quarter of jitter, from the
-// callback.
+// measureRetries has n jobs. Every job tries again after a pause, from the callback. The pause
+// is 10 ms, then twice as long each time up to a second, with a quarter of jitter.
 func measureRetries(run rows.Run) result {
 	n := run.N
 	o := newOwner(n, slots)

@@ -13,7 +13,7 @@ type Driver struct {
 	keep func(*keeper) (Holder, error) // nil: the library
 }
 
-// Drivers are those that the report names, in its order.
+// Drivers returns all drivers in the order of the report.
 func Drivers() []Driver {
 	return []Driver{
 		{report.AfterFunc, func(k *keeper) (Holder, error) { return newTimed(k, &afterFuncs{}, roundTrips) }},

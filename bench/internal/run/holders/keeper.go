@@ -195,8 +195,8 @@ type lane struct {
 	closed bool
 }
 
-// renew renews some locks of the lane in one round trip, and says when each is to
-// be renewed next. What is not trusted any more is dropped. It uses some.
+// renew renews some locks of the lane in one round trip, and sets when each is to
+// be renewed next. It drops locks that are not trusted any more. It reuses some.
 func (l *lane) renew(some []int32) {
 	k := l.keeper
 	some = k.meter.trusted(some, k.drop)

@@ -55,8 +55,8 @@ type Counters struct {
 	Dials         int           // connections opened, since the row began
 }
 
-// newMeter returns a meter of n locks, named prefix and their number, on so many
-// lanes.
+// newMeter returns a meter for n locks on this number of lanes. The name of a lock is
+// prefix and its number.
 func newMeter(prefix string, n, lanes int, lease time.Duration) (*Meter, error) {
 	// The library's own margin, whatever its rule is.
 	dog, err := renewal.New(renewal.Config{TTL: lease})
@@ -85,7 +85,7 @@ func (m *Meter) Begin() {
 	clear(m.renewals)
 }
 
-// Counters is what was counted so far.
+// Counters returns the counters until now.
 func (m *Meter) Counters() Counters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,8 +106,8 @@ func (m *Meter) Counters() Counters {
 	return c
 }
 
-// trusted returns those of some locks whose trust has not ended, in place, and
-// calls over for the others.
+// trusted removes the locks whose trust has ended from some, in place, and calls over for
+// each of them.
 func (m *Meter) trusted(some []int32, over func(i int32)) []int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,7 +184,7 @@ func (m *Meter) read(command string, args []any) *request {
 		r.locks = append(r.locks, m.number(key))
 	}
 	if action == releases {
-		// Whatever becomes of it, nobody trusts in that lock any more.
+		// From this request on the lock is not trusted, even if the request fails.
 		m.mu.Lock()
 		for _, i := range r.locks {
 			if i >= 0 {

@@ -41,8 +41,8 @@ type Column[R any] struct {
 }
 
 // Main is the main function of a program that measures tables. setup is called in the parent before the
-// first child; it returns arguments that children get besides the flags of this package, and what is to
-// be done in the end. It may be nil.
+// first child. It returns arguments that children get besides the flags of this package, and a function
+// to call at the end, which may be nil. setup itself may be nil too.
 func Main[R any](tables []Table[R], watch time.Duration, runs int, setup func() (args []string, end func(), err error)) {
 	names := make([]string, len(tables))
 	for i, t := range tables {
