@@ -37,7 +37,7 @@ func (x *Int64) WatchUnder(held func() bool, name string) {
 	x.x.o.Guard = held
 }
 
-// Peek is a load that nobody is held up before, and that is not seen.
+// Peek is a load that is no point: no thread stops at it, and it is not in the history.
 func (x *Int64) Peek() int64 { return x.x.v }
 
 func (x *Bool) Watch(name string) {
@@ -83,7 +83,7 @@ type Uint32 struct{ v uint32 }
 
 func (x *Uint32) Add(d uint32) uint32 { x.v += d; return x.v } // only in New
 
-// Uint64 is for what is measured and decides nothing: its operations are no points.
+// Uint64 is for measurements, which decide nothing. So its operations are no points.
 type Uint64 struct{ v uint64 }
 
 func (x *Uint64) Add(d uint64) uint64 { x.v += d; return x.v }

@@ -2,9 +2,10 @@
 // their operations on shared memory can come. Every operation of the packages sync and atomic beside it is a point at
 // which a thread can be held up for as long as the others like.
 //
-// The exploration is depth first and visits every state once. A state is what the atomics hold, who has
-// the locks, and what each thread has seen so far: that decides what it will do. What lies under a lock is told by the
-// order in which threads with their histories had it.
+// The exploration is depth first and visits every state once. A state has the values of the atomics,
+// the owners of the locks, and the history of each thread, which is all that it has read. The history decides what the
+// thread will do. The state has no data under a lock: the order in which threads had the lock, with their histories,
+// decides it.
 package sched
 
 import (
@@ -17,8 +18,8 @@ import (
 
 // Object is what threads share: an atomic value, a lock, or a channel.
 type Object struct {
-	// Guard, if it is set, says whether the running thread has the lock under which alone the object is written. Its reads are
-	// no points then: nobody can change what they find.
+	// Guard, if it is set, says whether the running thread has the lock that every write of the object needs. Then its reads
+	// are no points, because no other thread can change the value.
 	Guard func() bool
 
 	name  string
@@ -114,8 +115,8 @@ func History(o *Object) {
 	}
 }
 
-// Watch makes o one at whose operations threads are held up, in the set-up. Of others, what is read must not depend on
-// anything but what has been seen.
+// Watch makes the operations of o points. Call it in the set-up. The value of an object that is not watched must
+// depend only on the histories.
 func Watch(o *Object, name string) {
 	o.name, o.run, o.id = name, the, len(the.objects)
 	the.objects = append(the.objects, o)
@@ -135,7 +136,7 @@ func At(p *uint32) *Object {
 	return o
 }
 
-// Value returns what was set last.
+// Value returns the value that was set last.
 func Value(o *Object) uint64 { return o.value }
 
 // ID returns a number for a pointer that is the same in every run. Pointers are numbered by Name, in the set-up.
@@ -157,7 +158,7 @@ func ID(p any, isNil bool) uint64 {
 // Time is the time, which the explorer reads.
 func Time() int64 { return the.now }
 
-// Off reports whether operations are no points now: in the set-up, and at the end.
+// Off reports whether operations are no points now, as in the set-up and at the end.
 func Off() bool { return the.setup || the.aborted }
 
 // Now is the time, which a thread reads.
@@ -174,7 +175,7 @@ func Failf(format string, args ...any) {
 	}
 }
 
-// Program is what is explored.
+// Program is the program to explore.
 type Program struct {
 	// Setup makes everything anew. It returns the threads, by name, and a check of the state in which nothing can go on.
 	Setup func() (threads []Thread, check func())

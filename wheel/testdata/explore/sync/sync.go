@@ -3,7 +3,7 @@ package sync
 
 import "explored/sched"
 
-// Mutex is a lock. Taking it is a point, and so is what comes after it was let go.
+// Mutex is a lock. There is a point before it is taken and another one after it is released.
 type Mutex struct {
 	o      sched.Object
 	locked bool
