@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// Pool is a sync.Pool that returns what was put last, whichever processor asks and whenever the
-// collector runs.
+// Pool is a sync.Pool that always returns the value that was put last. It does not depend on the
+// processor or on the garbage collector.
 type Pool struct {
 	New func() any
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	kept []any
 }
 
@@ -46,8 +46,8 @@ func String(_ maphash.Seed, s string) uint64 {
 	return h.Sum64() * 0x9e3779b97f4a7c15
 }
 
-// Select is reflect.Select of cases that receive. Of those that are ready it takes the first one, or
-// the last one if Flip says so.
+// Select is reflect.Select of cases that receive. It takes the first ready case, or the last one if
+// Flip says so.
 func Select(cases []reflect.SelectCase) (int, reflect.Value, bool) {
 	backwards, n := Flip(), len(cases)
 	for k := range n {

@@ -12,8 +12,8 @@ func OnForget[T, S any](x *T, f func(S), of S) {
 	}
 }
 
-// Forget is what the collector does when it finds that nobody has x any more. The caller must not
-// use x any more, and is the only one that has it.
+// Forget does what the garbage collector does when x is unreachable. The caller must have the only
+// reference to x and must not use it any more.
 func Forget[T any](x *T) {
 	s := current.Load()
 	if s == nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A goroutine has the name of the one that made it, and its number among those that one has
-// made: so it has the same name each time that a seed is simulated.
+// The name of a goroutine is the name of its creator and a number, which counts the goroutines of
+// this creator. So a goroutine has the same name each time that a seed is simulated.
 
 // Born returns f as what a goroutine runs that the running one makes. f may be run more than
 // once.
@@ -137,7 +137,7 @@ func (s *Scheduler) noteLocked(g *goroutineState) {
 	}
 }
 
-// Hash is that of all steps until now: who went on, where and when.
+// Hash returns a hash of all steps until now: which goroutine continued, where and when.
 func (s *Scheduler) Hash() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

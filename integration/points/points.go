@@ -1,6 +1,6 @@
 // Package points has the places at which a Scheduler stops the goroutines of the
-// product: a Mutex and a Once that are put in the place of those of package sync,
-// and Here. Without a Scheduler they do what those of package sync do.
+// product. They are Here, and a Mutex and a Once that replace sync.Mutex and
+// sync.Once. Without a Scheduler these two do the same as in package sync.
 //
 // A goroutine that holds a Mutex is never stopped, so a Mutex is always free when
 // all goroutines are. A goroutine that waited for a sync.Mutex would not count as
@@ -60,7 +60,7 @@ func holds(n int) {
 	}
 }
 
-// Once is a sync.Once whose function may stop at points: those that wait for its end
+// Once is a sync.Once whose function may stop at points. Goroutines that wait for its end
 // count as blocked.
 type Once struct {
 	mu   sync.Mutex

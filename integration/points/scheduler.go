@@ -24,9 +24,10 @@ type Plan struct {
 	// instead, at random among the first Within steps.
 	Demotions int `json:",omitempty"`
 	Within    int `json:",omitempty"`
-	// HoldUps: one in so many of those that are to go on is held up for a time drawn
-	// from Lengths; 0: none. If Place is set, only those that have stopped there are, and if
-	// Function is, only those that have stopped in a call of a function whose name ends so.
+	// HoldUps: one in HoldUps goroutines is held up before it continues, for a time drawn from
+	// Lengths; 0: none. If Place is set, only goroutines that have stopped there are held up. If
+	// Function is set, only goroutines that have stopped in a call of a function whose name
+	// ends so.
 	HoldUps  int             `json:",omitempty"`
 	Lengths  []time.Duration `json:",omitempty"`
 	Place    string          `json:",omitempty"`
@@ -166,7 +167,7 @@ func (s *Scheduler) HeldUp() int {
 	return s.heldUp
 }
 
-// Step lets one of those that have stopped go on, and returns false if there is none.
+// Step lets one stopped goroutine continue. It returns false if there is none.
 // All other goroutines must be blocked.
 func (s *Scheduler) Step() bool {
 	s.mu.Lock()
@@ -206,7 +207,7 @@ func (s *Scheduler) Step() bool {
 	return true
 }
 
-// chooseLocked returns which of those that have stopped goes on.
+// chooseLocked returns the index of the stopped goroutine that continues.
 func (s *Scheduler) chooseLocked() int {
 	if s.plan.InOrder {
 		first := 0
@@ -259,7 +260,7 @@ func (s *Scheduler) holdUpLocked(g *goroutineState) {
 	})
 }
 
-// waitLocked puts g to those that have stopped.
+// waitLocked adds g to the stopped goroutines.
 func (s *Scheduler) waitLocked(g *goroutineState) {
 	if s.off {
 		g.goOn <- struct{}{}
@@ -319,8 +320,8 @@ func (s *Scheduler) holds(n int) {
 	s.meLocked().holds += n
 }
 
-// meLocked is the running goroutine. One that ends leaves its state to another one that
-// begins later: it holds nothing.
+// meLocked returns the state of the running goroutine. When a goroutine has ended, a later one
+// reuses its state, because a goroutine that ends holds nothing.
 func (s *Scheduler) meLocked() *goroutineState {
 	id := goroutine()
 	g := s.goroutine[id]
