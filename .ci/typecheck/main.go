@@ -1,6 +1,6 @@
-// Command typecheck reports what does not compile, tests included, for the system that GOOS and
-// GOARCH name. It reads the types from the sources, also those of the standard library, which
-// takes a tenth of the time of a build.
+// Command typecheck reports compile errors, tests included, for the system that GOOS and GOARCH
+// name. It reads all types from sources, even for the standard library. This takes a tenth of the
+// time of a build.
 package main
 
 import (
