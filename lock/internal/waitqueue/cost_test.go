@@ -46,8 +46,8 @@ func TestJoiningAndLeavingCostTheSameHoweverManyWait(t *testing.T) {
 	}
 }
 
-// A hold that all who wait may re-enter is told to each of them, and nobody is
-// looked at when nothing changes for him.
+// When all waiters may re-enter a hold, each of them is told once. A waiter is not
+// looked at again while nothing changes for it.
 func TestWhoSharesAnOwnerIsToldOnce(t *testing.T) {
 	l := NewLine[int, *int](Exclusive, &testRun)
 	callers := make([]Caller[int, *int], 1000)
@@ -89,8 +89,8 @@ func TestNothingIsAllocatedButTheCaller(t *testing.T) {
 	require.Nil(t, l.parties.first)
 }
 
-// BenchmarkJoinAndLeave is one caller more that joins and leaves, in a line of
-// so many, each with an owner of its own. The caller itself is not counted.
+// BenchmarkJoinAndLeave measures a caller that joins and leaves a line of waiting
+// callers. Each of them has an owner of its own.
 func BenchmarkJoinAndLeave(b *testing.B) {
 	for _, waiting := range []int{1, 50_000} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// code writes a state so that two worlds have the same if, and only if, the same
-// can come of them: times count from now, what is past is past, and counters that
-// are only compared stand for their order.
+// code writes a state. Two worlds have the same code if and only if they have the same
+// possible futures. So times count from now, all past times are equal, and counters that
+// are only compared are written as their order.
 type code struct {
 	b   []byte
 	now Instant
@@ -31,7 +31,7 @@ func (e *code) bits(bs ...bool) {
 	e.b = append(e.b, v)
 }
 
-// time: what is further past than oldest makes no difference.
+// time writes a time. All times further past than oldest are equal.
 func (e *code) time(t, oldest Instant) {
 	switch t {
 	case 0:
@@ -81,7 +81,7 @@ func (w *world) encode(b []byte) []byte {
 		e.time(p.freedAt, past)
 		e.time(w.noticedAt, past)
 	}
-	// what is known, apart from Probe
+	// the knowledge outside Probe
 	e.put(w.known, w.spare)
 	e.time(w.begun, Instant(pacing.Pace))
 	if w.known != knowsNothing {
@@ -145,7 +145,7 @@ func (w *world) encode(b []byte) []byte {
 			e.bits(h.redis, h.executed, h.ok, h.runOver, h.over, h.told)
 		}
 	}
-	// the order in line, and of those that an owner lets read
+	// the order in line, and of the callers that an owner lets read
 	for c := l.first; c != nil; c = c.next {
 		e.put(w.id(c))
 	}

@@ -16,13 +16,13 @@ var (
 	testRun    = Run{Length: 2, Least: 2, Time: time.Hour}
 )
 
-// who is a caller: an owner, and what it wants: w to have the object alone, r to
-// read, t after that not to wait.
+// who returns a caller with this owner. wants is w for the object alone or r to read;
+// a following t means that the caller does not wait.
 func who(owner int8, wants string) call0 {
 	return call0{owner: owner, shared: wants[0] == 'r', try: len(wants) > 1}
 }
 
-// scenarios are what is explored: all of it, with a recorded number of states.
+// scenarios are explored completely. Each has the recorded number of its states.
 var scenarios = []scenario{
 	{
 		name: "hand-overs by script", kind: Exclusive, lease: 6,

@@ -120,7 +120,7 @@ func (w *placesWorld) events() (out []replayEvent) {
 	return out
 }
 
-// apply makes e happen, and checks what it has brought.
+// apply makes e happen, and checks the result.
 func (w *placesWorld) apply(e replayEvent) {
 	i := e.who
 	c := &w.callers[i]
@@ -225,7 +225,7 @@ func (w *placesWorld) leaving() {
 	w.step(s)
 }
 
-// leave takes i out; what it may have in Redis is owed.
+// leave removes i; the place or hold that it may have in Redis is owed.
 func (w *placesWorld) leave(i int8) {
 	w.state[i] = done
 	if w.request[i] != noRequest || slices.Contains(w.queue, i) {
@@ -309,7 +309,7 @@ func (w *placesWorld) asked() (out []uint64) {
 	return out
 }
 
-// code is the same for two worlds of which the same can come.
+// code returns the same text for two worlds with the same possible futures.
 func (w *placesWorld) code() string {
 	var b strings.Builder
 	fmt.Fprint(&b, w.holder, w.queue, w.hold != 0, w.holdOf, w.ending, w.owed, w.unknown, w.losses, w.closes, w.state, w.request, w.line.closed, "|")

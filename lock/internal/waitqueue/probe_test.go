@@ -134,9 +134,9 @@ func TestTimeDoesNotOverflow(t *testing.T) {
 	require.Equal(t, Instant(-1), Instant(0).Add(-1))
 }
 
-// While every message is heard, who waits for a lock that its holder renews
-// probes when the lease ends that it knows of, and not each MaxPoll. A ping that
-// is not answered ends that within MaxPoll.
+// While the subscription works, a waiter of a renewed lock probes when the known lease
+// ends, and not every MaxPoll. After a ping without an answer it probes within MaxPoll
+// again.
 func TestAWorkingSubscriptionSparesProbes(t *testing.T) {
 	const second = Instant(time.Second)
 	for _, c := range []struct {

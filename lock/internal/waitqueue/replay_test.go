@@ -55,7 +55,7 @@ func replay(start func() replayed) (states int, wrong string, story []replayEven
 	return states, "", nil
 }
 
-// everyStateIsRight is a test of that name, of at least so many states.
+// everyStateIsRight runs a test of this name. The world must have at least least states.
 func everyStateIsRight(t *testing.T, name string, least int, start func() replayed) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()

@@ -72,8 +72,8 @@ func TestAStrangerIsLetIn(t *testing.T) {
 	}
 }
 
-// TestBothSidesHaveEqualTurns: after so many turns of a stranger this client may have as
-// many, one after the other, but not for longer.
+// TestBothSidesHaveEqualTurns: after some turns of a stranger this client may have the same
+// number of turns in a row, but they may not last longer.
 func TestBothSidesHaveEqualTurns(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -128,8 +128,8 @@ func TestTheTurnsOfAStrangerBeginWithTheReleaseThatWasLeftToIt(t *testing.T) {
 	require.True(t, s.Leaving(26*ms))
 }
 
-// TestOthersOfThisSideGoFirst: a client that had its turn lets those that were told have
-// theirs.
+// TestOthersOfThisSideGoFirst: a client that had its turn lets the other clients that were
+// told have a turn.
 func TestOthersOfThisSideGoFirst(t *testing.T) {
 	s := NewStrangers(&productYielding, 0)
 	s.Heard(5*ms, 1)
@@ -174,8 +174,8 @@ func TestASuspectedStrangerIsGivenOnePause(t *testing.T) {
 	require.Equal(t, 106*ms, s.Until())
 }
 
-// TestNoPauseIsLong: whatever is heard, answered and released, in whatever order, nobody
-// waits for longer than the pause after a release that was noticed, or the deferral.
+// TestNoPauseIsLong: in every order of messages, answers and releases, no waiter pauses for
+// longer than the pause after a noticed release, or the deferral.
 func TestNoPauseIsLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := NewStrangers(&productYielding, 0)

@@ -201,7 +201,7 @@ func (t *twin) instruction(id int8) Instruction[int8] {
 	return Instruction[int8]{}
 }
 
-// settle decides what is decided once.
+// settle makes the decisions that are made only once.
 func (t *twin) settle() {
 	if f := t.first(); f != nil && f.fresh && !f.probing && t.blocked() {
 		f.fresh = false
@@ -305,7 +305,7 @@ func (t *twin) opened(id int8) {
 	t.settle()
 }
 
-// passOn is for what was handed to c, who does not take it.
+// passOn passes on a hold that was handed to c, because c does not take it.
 func (t *twin) passOn(c *twinCaller) {
 	t.holdAt(c.granted).state = held
 	t.passed = append(t.passed, c.granted)

@@ -14,7 +14,7 @@ const (
 	maxHolds = 2*maxCalls + 1 // a hold that a probe brings, and one that is handed over, for each call
 )
 
-// scenario is what is explored.
+// scenario is a world to explore.
 type scenario struct {
 	name    string
 	kind    Kind
@@ -40,7 +40,7 @@ type call0 struct {
 	needs       int8
 }
 
-// budget is how often what is rare happens in one story.
+// budget is how often each rare event may happen in one story.
 type budget struct{ unknown, late, lost, deaf, silent, close int8 }
 
 type phase uint8
@@ -713,7 +713,7 @@ func (w *world) act(i int8) {
 	}
 }
 
-// notice tells Probe what was heard, and notes when: a goroutine may be slow.
+// notice tells Probe the number of messages, and notes when, because a goroutine may be slow.
 func (w *world) notice() {
 	if w.heard.Messages != w.noticed {
 		w.noticed, w.noticedAt = w.heard.Messages, w.now
@@ -771,7 +771,7 @@ func (w *world) know(i int8, what int8) bool {
 	return true
 }
 
-// freed says that what was known counts no more.
+// freed replaces the knowledge about the lock by what.
 func (w *world) freed(what int8) {
 	w.epoch++
 	w.known, w.knownAt, w.lease, w.unknowns = what, w.now, 0, 0
@@ -860,8 +860,8 @@ func (w *world) unanswered(i int8) {
 	w.refusals(func() { w.step(w.line.Unanswered(q)) }, i, false)
 }
 
-// refusals checks, of those that do not wait and are refused by an answer, that
-// it is theirs, or that somebody waits.
+// refusals checks the callers that do not wait. If an answer refuses one, the answer is
+// its own, or another caller waits.
 func (w *world) refusals(event func(), i int8, definite bool) {
 	var before [maxCalls]bool
 	for d := range w.sc.calls {
@@ -883,7 +883,7 @@ func (w *world) refusals(event func(), i int8, definite bool) {
 	}
 }
 
-// abandon is a request that nobody waits for any more.
+// abandon is the end of a request for which no caller waits any more.
 func (w *world) abandon(i int8, comesLate bool) {
 	c, a := &w.calls[i], w.sc.calls[i]
 	m := mode(a.shared)
@@ -943,7 +943,7 @@ func (w *world) unlockHold(n int8) {
 	}
 }
 
-// end ends a hold that nobody has.
+// end ends a hold without a holder.
 func (w *world) end(n int8) {
 	h := &w.holds[n]
 	h.executed, h.runOver = false, w.line.Run() > 0
@@ -982,8 +982,8 @@ func (w *world) handed(n int8) {
 	w.step(w.line.Handed(h.owner, n, &w.callers[h.to], h.as, w.now))
 }
 
-// executeEnd is the script of a release or a hand-over. Another client is told by
-// the one that ends a run, if it waits: then that is a release.
+// executeEnd is the script of a release or a hand-over. The hand-over that ends a run
+// tells another client if one waits, and then it is a release.
 func (w *world) executeEnd(n int8, told bool) {
 	h := &w.holds[n]
 	h.executed, h.ok, h.told = true, h.redis, told
@@ -1023,8 +1023,8 @@ func (w *world) gone(n int8, runOver bool) {
 	w.step(w.line.Gone(h.owner, n))
 }
 
-// loseEnd is a release or a hand-over of which nothing is known: what is left of
-// it is owed.
+// loseEnd is a release or a hand-over with an unknown outcome. The holds that it may have
+// left are owed.
 func (w *world) loseEnd(n int8) {
 	h := &w.holds[n]
 	if h.at == handing && h.executed && h.ok && !h.told {
