@@ -17,14 +17,14 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// cost is what one call of a script is measured with: so many others are there.
+// cost is a call of a script to measure, in a Redis with many other holders or waiters.
 type cost struct {
 	script *script.Script
-	there  string // of what there are so many
+	there  string // the name of these others
 	fill   string // Lua that puts them there: n is their number, name the lock's
 	keys   []string
 	args   []any
-	// per returns an argument, or a key, for each of n; then what a call costs may grow with n.
+	// per returns an argument, or a key, for each of n. With it the cost of a call may grow with n.
 	per    func(i int) any
 	perKey bool
 	// walks are commands that Redis itself carries out in a time that grows with their number.

@@ -25,7 +25,7 @@ const crowded = "crowded"
 // server60 is what a script meets on a server before 6.2, which has no HRANDFIELD.
 func server60(text string) string { return strings.ReplaceAll(text, "'hrandfield'", "'hrandfield62'") }
 
-// unpermitted is what it meets whose user may neither draw nor scan.
+// unpermitted changes a script as if its user had no right to HRANDFIELD and HSCAN.
 func unpermitted(text string) string {
 	return strings.ReplaceAll(server60(text), "'hscan'", "'hscan0'")
 }
@@ -89,9 +89,9 @@ func (c *crowd) left() int64   { return c.do("PTTL", crowded).(int64) }
 
 const hour = 3_600_000
 
-// TestADeadCrowdDoesNotKeepTheLock: a process was killed with many read holds, and the one
-// reader that lives, for an hour, unlocks. Up to the thousand that one script looks at it
-// deletes the lock; otherwise writers do, whom the crowd would keep out, in a few tries.
+// TestADeadCrowdDoesNotKeepTheLock: a process was killed with many read holds, and the only
+// living reader, with a lease of an hour, unlocks. One script looks at up to a thousand holds
+// and then deletes the lock. If there are more, writers delete it in a few tries.
 func TestADeadCrowdDoesNotKeepTheLock(t *testing.T) {
 	for name, text := range map[string]func(string) string{
 		"HRANDFIELD": strings.Clone,
@@ -136,7 +136,7 @@ func TestARefusedReaderLooksForTheDeadToo(t *testing.T) {
 	require.True(t, c.write())
 }
 
-// TestALivingCrowdIsLeftAlone: nobody's field goes, and the lock lives as long as it did.
+// TestALivingCrowdIsLeftAlone: no field is deleted, and the TTL of the lock stays.
 func TestALivingCrowdIsLeftAlone(t *testing.T) {
 	for name, text := range map[string]func(string) string{"HRANDFIELD": strings.Clone, "HSCAN": server60, "neither": unpermitted} {
 		t.Run(name, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestACountThatIsNoneKeepsNoLock(t *testing.T) {
 	}
 }
 
-// TestNobodyElsesHashIsRobbed: its fields have no timeouts, because they are no readers.
+// TestNobodyElsesHashIsRobbed: the fields of other hashes have no timeouts and are not deleted.
 func TestNobodyElsesHashIsRobbed(t *testing.T) {
 	for name, hash := range map[string]string{"a mutex": "owner", "a hash with a mode": "mode", "fields that are no owners'": "setting"} {
 		c := newCrowd(t, strings.Clone)

@@ -41,9 +41,9 @@ redis.call = function(command, ...)
 end
 `
 
-// TestScriptsWorkWhereScriptsAreReplicated calls each script where there are some who hold and
-// wait, as Redis 5 and 6 would with lua-replicate-commands no, with a time limit and without:
-// it answers and does what it does elsewhere.
+// TestScriptsWorkWhereScriptsAreReplicated calls every script among some holders and waiters, as
+// Redis 5 and 6 do with lua-replicate-commands no, with a time limit and without. The answers and
+// effects are the same as elsewhere.
 func TestScriptsWorkWhereScriptsAreReplicated(t *testing.T) {
 	conn := fixture.Dial(t, fixture.Server(t))
 	for _, c := range costs() {

@@ -56,7 +56,7 @@ func TestAScriptMayWriteThoughItAskedForTheTime(t *testing.T) {
 		require.Equal(t, "OK", reply, name)
 		require.Equal(t, []byte("v"), fixture.Do(t, s, "GET", name))
 	}
-	// What stands before refuses what it should.
+	// The text before it refuses a write after TIME.
 	conn := fixture.Dial(t, s)
 	_, err := conn.Do("EVAL", older+"redis.pcall('time')"+write, 1, "k", "v")
 	require.ErrorContains(t, err, "not allowed after non deterministic")

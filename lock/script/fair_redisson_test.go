@@ -161,7 +161,7 @@ func (f *fairStory) living(field string) *fairActor {
 	return nil
 }
 
-// run runs a script for a, and checks what it did to the others.
+// run runs a script for a, and checks its effects on the others.
 func (f *fairStory) run(a *fairActor, text string, keys int, args ...any) any {
 	calls := [][]any{{"PTTL", f.key}}
 	if f.holder != nil { // its TTL is that of the story
@@ -375,9 +375,9 @@ func (f *fairStory) judge() {
 		if a := f.living(field); a != nil {
 			waits := f.now - max(since, a.came)
 			if a.java {
-				// Redisson sweeps all that died when their time is over. It asks
-				// again when it is told, or after what it was told of a lease or of
-				// the time of the one before.
+				// Redisson sweeps every dead waiter when its time is over. It asks
+				// again when it is told, or after the remaining lease or time that
+				// the last answer gave.
 				limit += fairGraceMS + fairSkewMS
 				if a.next != parked && a.asked-max(since, a.came) <= limit {
 					return
@@ -396,10 +396,10 @@ func (f *fairStory) judge() {
 	}
 }
 
-// TestOursAndRedissonsFairWaitersInOneQueue: in random stories with long holds
-// and deaths, with clocks that differ, one of ours that lives is never taken out of
-// the queue, one of Redisson's not before its time, those that live are served in
-// their order, and nobody waits for long at a lock that is free.
+// TestOursAndRedissonsFairWaitersInOneQueue draws stories with long holds, deaths and
+// clocks that differ. A living waiter of ours never loses its place, and one of Redisson's
+// not before its time. Living waiters are served in order, and none waits long for a
+// free lock.
 func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
@@ -508,8 +508,8 @@ func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
 	}
 }
 
-// TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace: Redisson takes the whole time for which a
-// thread wanted to wait from all scores behind it, and a newcomer then sweeps what is past.
+// TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace: Redisson subtracts the whole wait of a
+// thread from all scores behind it, and a new waiter then sweeps all past scores.
 func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
@@ -627,7 +627,7 @@ func TestAFairWaiterKeepsTheForemostOfItsPlaces(t *testing.T) {
 	require.Equal(t, []string{"ours:1:4", "other:1:1"}, f.queued)
 }
 
-// TestASignOfOneThatRedissonSweptIsForgotten, so that what is counted stays true.
+// TestASignOfOneThatRedissonSweptIsForgotten, so that the number of signs stays true.
 func TestASignOfOneThatRedissonSweptIsForgotten(t *testing.T) {
 	f := newFairStory(t, fixture.Server(t), 1, "4.7")
 	f.arrive(true).next = parked

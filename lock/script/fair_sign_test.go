@@ -83,7 +83,7 @@ func TestARequestOfAWaiterThatComesLateChangesNothing(t *testing.T) {
 	require.EqualValues(t, 1, q.take("a:1:1", 6)[0], "its next one takes the lock")
 }
 
-// TestASignOfLifeGivesNobodyAPlace: a waiter that has none sends fair_take.
+// TestASignOfLifeGivesNobodyAPlace: a waiter without a place must send fair_take.
 func TestASignOfLifeGivesNobodyAPlace(t *testing.T) {
 	q := newFairQueue(t)
 	require.Equal(t, "1", q.sign("a:1:1", 1))

@@ -41,7 +41,7 @@ func TestAReplicaDoesNotSayThatAHoldIsGone(t *testing.T) {
 }
 
 // TestARepeatedAcquisitionThatIsRefusedKeepsTheHold, because an earlier request was granted. Without
-// one the lock would never end, so nobody gets it.
+// an earlier request the script takes no lock, because it would never end.
 func TestARepeatedAcquisitionThatIsRefusedKeepsTheHold(t *testing.T) {
 	conn := fixture.Dial(t, fixture.Either(t))
 	acquire := func(text string, lease int) error {

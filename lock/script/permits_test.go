@@ -13,8 +13,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TestManyPermitsAreOneHold: a command is about 250 of them, so the last of a hold are those
-// of another command; and where there is no ZMSCORE each is asked for.
+// TestManyPermitsAreOneHold: a command handles 250 permits, so a hold needs several commands.
+// Without ZMSCORE the script asks for each permit.
 func TestManyPermitsAreOneHold(t *testing.T) {
 	for name, change := range map[string]func(string) string{
 		"ZMSCORE": strings.Clone,
@@ -85,8 +85,8 @@ func TestManyPermitsAreOneHold(t *testing.T) {
 	}
 }
 
-// TestARefusedTakeOfPermitsTakesNone: those that were counted out, but may not be written
-// down, come back.
+// TestARefusedTakeOfPermitsTakesNone: permits are free again if the script may not write that
+// they are taken.
 func TestARefusedTakeOfPermitsTakesNone(t *testing.T) {
 	conn := fixture.Dial(t, fixture.Either(t))
 	text := strings.ReplaceAll(script.PermitTake.Text(), "'zadd'", "'zadd0'")

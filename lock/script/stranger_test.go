@@ -13,8 +13,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// acquireOn tries to take x, which is another's, and returns the third value of the answer,
-// 0 if there is none. The fields are those of debts.
+// acquireOn tries to take x, which another owner has. It returns the third value of the
+// answer, 0 if there is none. debts are fields of earlier attempts.
 func acquireOn(t testing.TB, conn redis.Conn, debts ...any) int64 {
 	args := append([]any{script.Acquire.Text(), 1, "x", "c:1:1", 1000, 1, 0, 0}, debts...)
 	reply, err := redis.Int64s(conn.Do("EVAL", append(args, 0)...))
@@ -67,7 +67,7 @@ func TestARefusalSaysWhoseTheFieldIs(t *testing.T) {
 	}
 }
 
-// TestWithoutTheRightToReadTheFieldNobodyIsAStranger.
+// TestWithoutTheRightToReadTheFieldNobodyIsAStranger: the answer says only that the lock is held.
 func TestWithoutTheRightToReadTheFieldNobodyIsAStranger(t *testing.T) {
 	conn := fixture.Dial(t, fixture.Server(t))
 	fixture.DoOn(t, conn, "HSET", "x", "java:1", 1)

@@ -15,9 +15,9 @@ import (
 )
 
 // While a slot moves key by key, a server refuses a script one of whose KEYS is missing, unless it
-// is the only one. So what a script finds at its KEYS is true. A key that a script makes itself is
-// in nobody's KEYS, and behind ASKING it is absent until it arrives. Such a script must not follow
-// an ASK, which is what Concludes says, or somebody else must see to it.
+// is the only one. So what a script finds at its KEYS is true. A key whose name
+// the script makes is not in KEYS. Behind ASKING it is absent until it arrives. Such a script must
+// not follow an ASK, see Concludes, unless the list below says why it may.
 
 // seenToElsewhere says why a script that uses other keys than its KEYS may follow an ASK.
 var seenToElsewhere = map[*script.Script]string{
@@ -102,7 +102,7 @@ type luaScript struct {
 	in        map[*ast.FuncCallExpr]string // the function that a command stands in
 }
 
-// read reads code of a function, and then that of the functions that it calls.
+// read reads the code of a function, and then the code of the functions that it calls.
 func (l *luaScript) read(code any, function string) {
 	var calls []*ast.FuncCallExpr
 	inspect(reflect.ValueOf(code), func(node any) (deeper bool) {
@@ -159,7 +159,7 @@ func (l *luaScript) enter(name string, args []ast.Expr) {
 	}
 }
 
-// assign records that the name gets the value i of those.
+// assign records that the name gets value i of the values.
 func (l *luaScript) assign(name string, values []ast.Expr, i int) {
 	switch {
 	case len(values) == 0: // nil
