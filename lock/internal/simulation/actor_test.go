@@ -124,7 +124,7 @@ func within(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.Background())
 }
 
-// lock takes an object, again if outer is not nil, does what is to be done with it, and unlocks.
+// lock takes an object, again if outer is not nil, uses it as the act says, and unlocks.
 func (p *player) lock(a act, o *object, outer *grant) {
 	if o.kind == semaphore && a.Within == 0 && !p.world.peaceful {
 		a.Within = 20 * lease // a client that was closed need not have given back what it had, for good
@@ -146,8 +146,8 @@ func (p *player) lock(a act, o *object, outer *grant) {
 	}
 }
 
-// forget has the collector find that nobody has g's Held any more. It returns false if it was lost
-// before. Nobody else may have the lock before its lease ends, and the client has it no longer.
+// forget drops g's Held, and the garbage collector finds it. It returns false if the hold was lost
+// before. No other client may have the lock before the lease ends, and this client has lost it.
 func (p *player) forget(g *grant) bool {
 	w := p.world
 	ends, held := g.held.Deadline(), g.one
@@ -300,7 +300,7 @@ func (p *player) take(ctx context.Context, a act, o *object, outer *grant) *gran
 	return g
 }
 
-// granted notes what was taken.
+// granted notes a new grant.
 func (w *world) granted(g, outer *grant, asked time.Duration) {
 	now := w.running()
 	done, valid, end := g.held.Done(), g.held.Valid(), g.held.Deadline()
@@ -504,7 +504,7 @@ func (p *player) shift(a act, o *object) {
 // far is later than all that happens.
 const far = 100 * time.Hour
 
-// slots are those of the Cluster.
+// slots returns the slots of the Cluster, nil without one.
 func (w *world) slots() *slots {
 	if s, ok := w.server.(*nodes); ok {
 		return s.cluster
@@ -528,8 +528,8 @@ func (p *player) jump(a act) {
 	w.server.(*small).stores[a.Server].jump(a.For)
 }
 
-// foreign is what a client of another library has, or what was forgotten: it ends with its lease,
-// which is not renewed.
+// foreign is a hold of another library or a forgotten hold. It ends with its lease, which is not
+// renewed.
 type foreign struct {
 	world *world
 	grant *grant
@@ -598,7 +598,7 @@ func (p *player) other(a act, o *object) {
 	w.grants = slices.DeleteFunc(w.grants, func(x *grant) bool { return x == g })
 }
 
-// close closes the client. Its other callers get errors, and unlock what they have.
+// close closes the client. Its other callers get errors, and unlock their holds.
 func (p *player) close(a act) {
 	w := p.world
 	w.mu.Lock()

@@ -53,8 +53,8 @@ func TestACloseJustAfterAnAttemptDoesNotMakeARedLockSpin(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"lock","Server":1,"Try":true,"Count":1,"Acts":[{"Do":"pause","For":121780638}]}]}]}`)
 }
 
-// TestAnAttemptThatWasLeftAndThenFailsIsGivenBack: its caller left, and when its connection failed
-// nobody knew whether the server had carried it out.
+// TestAnAttemptThatWasLeftAndThenFailsIsGivenBack: its caller left. When its connection failed
+// later, the client did not know whether the server had carried it out.
 func TestAnAttemptThatWasLeftAndThenFailsIsGivenBack(t *testing.T) {
 	playAgain(t, `{"Seed":1795587950163002116,"Small":true,"Plan":{"Seed":1795587950163002116,"Priorities":true},
 		"Clients":[{"Connections":1},{"Connections":1,"MaxHold":3234613628}],"Objects":["read-write","mutex"],
@@ -107,7 +107,7 @@ func TestASignOfLifeThatComesLateIsSentAgain(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"lock","Count":1}]},{"Client":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1069242302}]}]}]}`)
 }
 
-// TestAForgottenLeaseEndsLaterWhenTheClockIsSetBack: nobody is to blame for that.
+// TestAForgottenLeaseEndsLaterWhenTheClockIsSetBack, which is no fault of a client.
 func TestAForgottenLeaseEndsLaterWhenTheClockIsSetBack(t *testing.T) {
 	playAgain(t, `{"Seed":1795599357038500697,"Small":true,"Plan":{"Seed":1795599357038500697,"Priorities":true,"Demotions":2,"Within":1500,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000]},
 		"Clients":[{"Connections":2,"ReleaseOnClose":true,"MaxHold":5139445299},{"Connections":2,"DropForgotten":true},{"Connections":2,"ReleaseOnClose":true}],"Objects":["fair"],
@@ -116,8 +116,8 @@ func TestAForgottenLeaseEndsLaterWhenTheClockIsSetBack(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"pause","For":123803115},{"Do":"pause"},{"Do":"pause"},{"Do":"silence","For":324423398},{"Do":"pause","For":496080103},{"Do":"lock","Reads":true,"Count":1,"Forget":true}]}]}`)
 }
 
-// TestARequestMayComeLateAfterAClockWasSetBack, as package pipe says of its limits: what it took stays
-// for its lease. The oracle took it for a fault.
+// TestARequestMayComeLateAfterAClockWasSetBack: package pipe says so. The hold that it takes stays until
+// its lease ends. The oracle once reported this as a fault.
 func TestARequestMayComeLateAfterAClockWasSetBack(t *testing.T) {
 	playAgain(t, `{"Seed":1795604330657000082,"Small":true,"Slowest":2000000,
 		"Plan":{"Seed":1795604330657000082,"Priorities":true,"Within":1500,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000],"Place":"unlock"},

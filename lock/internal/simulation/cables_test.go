@@ -18,8 +18,8 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
-// cables are between one client and the server: what is sent takes time, connections
-// fail, and what was sent on one that has failed may arrive all the same.
+// cables is the network between one client and the server. Data takes time, connections
+// fail, and data sent before a failure may still arrive.
 type cables struct {
 	// immutable
 	connect func(ctx context.Context) (net.Conn, error) // to the server
@@ -39,7 +39,7 @@ func newCables(connect func(ctx context.Context) (net.Conn, error), slowest time
 	return &cables{connect: connect, slowest: slowest, rng: rand.New(rand.NewPCG(seed, id)), conns: map[*conn]bool{}}
 }
 
-// large is a server of which the clients are whole: they reach it over connections.
+// large is a server for complete clients, which reach it over connections.
 type large struct {
 	// immutable
 	server  *memredis.Server
@@ -96,7 +96,7 @@ func (n *cables) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return c, nil
 }
 
-// way is how long what is sent now takes.
+// way returns the transmission time of data that is sent now.
 func (n *cables) way() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,8 +110,8 @@ func (n *cables) way() time.Duration {
 	return max(d, time.Until(n.silent))
 }
 
-// cut makes all connections fail, and nobody connects for so long. late: what was sent
-// arrives so much later, if it is not negative.
+// cut makes all connections fail, and no dial succeeds for d. Data that was sent before
+// arrives late later, or never if late is negative.
 func (n *cables) cut(d, late time.Duration) {
 	n.mu.Lock()
 	n.down = time.Now().Add(d)
@@ -206,7 +206,7 @@ func (c *conn) TryRead(b []byte) (int, error) {
 	if in, ok := c.Conn.(interface{ TryRead(b []byte) (int, error) }); ok {
 		return in.TryRead(b)
 	}
-	// One that holds nothing: what is read is what the other end is just writing.
+	// This pipe has no buffer, so the read gets only data that the other end is writing now.
 	_ = c.Conn.SetReadDeadline(time.Now().Add(1))
 	n, err := c.Conn.Read(b)
 	c.mu.Lock()
@@ -220,7 +220,7 @@ func (c *conn) TryRead(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the connection; what was sent still arrives.
+// Close ends the connection. Data that was sent before still arrives.
 func (c *conn) Close() error {
 	c.end(0)
 	return nil
@@ -251,7 +251,7 @@ func (c *conn) SetWriteDeadline(time.Time) error { return nil } // nobody waits 
 
 func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
-// carry takes what was sent to the server, in order, until nothing comes any more.
+// carry delivers sent data to the server, in order, until the connection has ended.
 func (c *conn) carry() {
 	defer c.Conn.Close()
 	for {

@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/integration/points"
 )
 
-// explored are small worlds of which all orders are simulated that differ from one by a few delays.
+// explored are small worlds. All orders that differ from the first by a few delays are simulated.
 var explored = map[string]scenario{
 	"three callers, a release and a loss": {
 		Clients: []settings{{Connections: 1}}, Objects: []kind{mutex},
@@ -164,8 +164,8 @@ func explore(t *testing.T, o order, failed func(story string)) {
 	fmt.Printf("simulated %d worlds, %d steps, by delays %v, %s\n", worlds, steps, done, how)
 }
 
-// TestAllOrdersOfSmallWorlds visits all that differ by one delay. Of those that differ by two it
-// visits as many as WHEELLOCK_EXPLORE says for each world, or for as long: 1000 or 10m.
+// TestAllOrdersOfSmallWorlds visits all orders that differ by one delay. WHEELLOCK_EXPLORE says how
+// many orders that differ by two it visits for each world, or for how long: 1000 or 10m.
 func TestAllOrdersOfSmallWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")

@@ -111,8 +111,8 @@ func (s *slots) begin(key string, to int) bool {
 	return true
 }
 
-// carry moves one key of a slot that is on its way: any of those left, or the one with the shortest
-// name, which is the lock. It returns false if there was none: then the slot has been moved.
+// carry moves one key of a slot that is moving: a random one, or the one with the shortest name,
+// which is the lock. It returns false if no key was left: then the slot has been moved.
 func (s *slots) carry(slot int, rng *rand.Rand) bool {
 	for _, st := range s.stores {
 		st.mu.Lock()
@@ -186,8 +186,8 @@ func (s *slots) move(key string, to int) {
 	a.unsubscribe(slot)
 }
 
-// fleet is the Network of a client of a Cluster: a link to each store. What it knows of the slots
-// may be old; then it is told where a key is.
+// fleet is the Network of a client of a Cluster, with a link to each store. Its map of slots may be
+// old, and then a redirection names the right store.
 type fleet struct {
 	slots *slots
 	links []*link
@@ -256,7 +256,7 @@ func (f *fleet) follow() {
 		case <-timer.C:
 		}
 		timer.Stop()
-		// Of several that were ready the runtime has taken any.
+		// If several channels were ready, select has chosen a random one.
 		if f.ctx.Err() != nil {
 			return
 		}

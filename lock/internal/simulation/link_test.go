@@ -27,9 +27,10 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// link is the way of one client to one store, and the client's Network. A request is three events:
-// it arrives and is carried out, it is answered, and whoever waits for it goes on. Those of a
-// connection keep their order, but requests of one name use several connections. When a connection fails, what is under way arrives later or never.
+// link connects one client to one store, and is the client's Network. A request has three events: it
+// arrives and is carried out, it is answered, and its caller continues. The events of a connection
+// keep their order, but requests of one name use several connections. When a connection fails, its
+// requests in flight arrive later or never.
 type link struct {
 	name    string
 	store   *store
@@ -247,7 +248,7 @@ func (l *link) troubled() bool {
 	return now.Before(l.down) || now.Before(l.silent) || now.Before(l.no)
 }
 
-// way is how long what is sent now takes.
+// way returns the transmission time of a request that is sent now.
 func (l *link) way() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -333,7 +334,7 @@ func (r *request) complete(reply any, err error) {
 	}
 }
 
-// leave says that nobody waits, and is false if the answer is there.
+// leave notes that the caller waits no longer. It returns false if the answer has come.
 func (r *request) leave() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -636,7 +637,7 @@ func (c *channel) arrive(r *request) {
 	}
 }
 
-// failed says why the connection has failed; nil if it has not. What was under way arrives so much
+// failed returns why the connection has failed, nil if it has not. Its requests in flight arrive late
 // later, or never if late is negative.
 func (c *channel) failed() (late time.Duration, why error) {
 	c.mu.Lock()

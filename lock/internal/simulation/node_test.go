@@ -42,7 +42,7 @@ func newNodes(seed uint64, slowest time.Duration, servers int) *nodes {
 // address is where a node is.
 func address(node int) string { return fmt.Sprintf("node%d:6379", node) }
 
-// client makes one that finds the nodes by what they say of each other.
+// client makes a client that discovers the nodes by asking them.
 func (s *nodes) client(id, _ int, cfg lock.Config) (*lock.Client, []trouble, error) {
 	var ways []trouble
 	to := map[string]*cables{}
@@ -252,7 +252,7 @@ func (c *nodeConn) script(command string, args []string, asking bool) (any, erro
 
 var scripts = sync.OnceValue(script.All)
 
-// addressed has a redirection name an address, as those of nodes do.
+// addressed puts an address into a redirection, as a real node does.
 func (c *nodeConn) addressed(said string) string {
 	if how, slot, to, ok := redirection(said); ok {
 		return fmt.Sprintf("%s %d %s", how, slot, address(to))

@@ -14,7 +14,7 @@ import (
 // inMemory is for how long a client hands a lock over without asking Redis.
 const inMemory = 100 * time.Millisecond
 
-// keys are those of an object that has no permits.
+// keys returns the keys of an object without permits.
 func (o *object) keys() []string {
 	if o.kind == multi {
 		return []string{o.name, o.name + " too"}
@@ -104,8 +104,8 @@ func (w *world) exclusive(grants []*grant) {
 	}
 }
 
-// told looks whether the holder of what is trusted no more was told. That takes a
-// tick or two of the wheel.
+// told checks that the holder was told when its hold is not trusted any more. That takes
+// a tick or two of the wheel.
 func (w *world) told(g *grant, now, lastStanding time.Time) {
 	end := g.held.Deadline()
 	if end.Before(g.ends) { // a member of a RedLock is lost, so others count
@@ -190,8 +190,8 @@ func (w *world) afterwards() {
 	}
 }
 
-// latches looks whether each CountDown took effect once, and whether somebody has gone on who waits
-// for a latch that is closed.
+// latches checks that every CountDown took effect once, and that no waiter has passed a closed
+// latch.
 func (w *world) latches() {
 	for _, o := range w.objects {
 		if o.kind != latch {
@@ -212,8 +212,8 @@ func (w *world) latches() {
 	}
 }
 
-// idle is called when nobody goes on before some time has passed. It looks whether
-// somebody waits for what nobody has, and whether everybody was told of a Close.
+// idle is called when no goroutine continues before some time has passed. It checks that no
+// caller waits for a free object, and that every caller was told of a Close.
 func (w *world) idle() {
 	now := w.running()
 	w.mu.Lock()
@@ -223,8 +223,8 @@ func (w *world) idle() {
 		select {
 		case <-g.done:
 		default:
-			// A RedLock goes on without a member. A hold of which Redis knows nothing any more, beside a newer one of the client, is asked
-			// about, and lost a moment later.
+			// A RedLock continues without a member. A hold that Redis has forgotten, beside a newer hold of the same client, is lost a
+			// moment later, when the client asks about it.
 			w.mu.Lock()
 			gone := w.excused(g) || len(g.object.taken) > 0 || g.object.kind == red || g.done == nil
 			w.mu.Unlock()
@@ -323,8 +323,8 @@ func (w *world) comes(o *object) bool {
 	return moving
 }
 
-// orphaned looks whether Redis has a lock for a client of which nobody has it, and that for longer
-// than it takes to give back what was taken and not answered.
+// orphaned checks that Redis does not keep a lock for a client without a holder. A lock that was
+// taken without an answer must be given back within orphans.
 func (w *world) orphaned(o *object, now time.Duration) {
 	fields, _ := redis.Strings(w.ask("HKEYS", o.name), nil)
 	w.mu.Lock()
@@ -359,12 +359,12 @@ func (w *world) orphaned(o *object, now time.Duration) {
 	o.alone = alone
 }
 
-// orphans is how long it takes at most to give back what nobody answered for: an acquisition may be
-// carried out until then, and a release that is not answered is sent again.
+// orphans is the longest time until a lock that was taken without an answer is given back: the
+// acquisition may be carried out late, and a release without an answer is sent again.
 const orphans = 3 * ioTimeout
 
-// nothingHeld looks whether clients whose callers have unlocked all still hold
-// something, and whether Redis has it.
+// nothingHeld checks that clients hold nothing after their callers have unlocked all, and that
+// Redis has nothing of theirs.
 func (w *world) nothingHeld() {
 	for _, c := range w.clients {
 		for _, node := range c.nodes {

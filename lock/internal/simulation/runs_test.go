@@ -10,12 +10,12 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/keys"
 )
 
-// A client hands a Mutex to its own next waiter without asking Redis for 100 ms after a script has
-// said yes, and that script has reserved the tokens of those who get it so. The oracle reads the
-// counter of the tokens at each look, so it knows when each token was reserved. That is exact: time
-// goes on only after a look.
+// For 100 ms after a script has succeeded, a client hands a Mutex to its own next waiters without
+// asking Redis. The script has reserved the tokens of these waiters. The oracle reads the counter of
+// tokens at every step, so it knows exactly when each token was reserved: time passes only between
+// steps.
 
-// passes is what is known of a mutex' hand-overs. It is guarded by world.mu.
+// passes has the hand-overs of a mutex. world.mu guards it.
 type passes struct {
 	reserved []reservation      // in their order
 	holders  map[int64]*client  // who got it with that token
@@ -101,8 +101,8 @@ func (w *world) runs(grants []*grant) {
 	}
 }
 
-// stale looks whether g relies on what was deleted after all its tokens were reserved for longer
-// than it could at that time.
+// stale checks how long g relies on a lock that was deleted after all its tokens were reserved. It
+// must not be longer than the trust that it could have at that time.
 func (w *world) stale(g *grant) {
 	if _, other := g.held.(*foreign); other || g.object.kind != mutex || g.token == 0 {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/wheellock/wheellock/integration/points"
 )
 
-// scenario is all that decides what happens in a world: in a small one it is a history. It can be
-// written down, and what is not needed for a find can be taken away.
+// scenario determines the events in a world. For a small world it determines the whole history. It
+// can be printed, and the parts that a failure does not need can be removed.
 type scenario struct {
 	Seed    uint64        // of the ways of the network, and of the clients' randomness
 	Small   bool          `json:",omitempty"`
@@ -34,7 +34,7 @@ type settings struct {
 	Hasty          bool          `json:",omitempty"` // its Unlock gives up soon
 }
 
-// actor is a goroutine that uses a client: what it does, one after the other.
+// actor is a goroutine that uses a client. It performs its acts one after the other.
 type actor struct {
 	Client int
 	Acts   []act
@@ -96,8 +96,8 @@ func read(text string) (s scenario, err error) {
 	return s, json.Unmarshal([]byte(text), &s)
 }
 
-// peaceful reports whether nothing in s makes anything fail: nobody is held up, or takes away what
-// another has.
+// peaceful reports whether s has no faults: no goroutine is held up, and no act takes an object away
+// from its holder.
 func (s scenario) peaceful() bool {
 	var disturbing func(acts []act) bool
 	disturbing = func(acts []act) bool {
@@ -115,13 +115,13 @@ func (s scenario) peaceful() bool {
 	return s.Plan.HoldUps == 0 && !slices.ContainsFunc(s.Clients, limited) && !slices.ContainsFunc(s.Actors, func(a actor) bool { return disturbing(a.Acts) })
 }
 
-// drawer draws scenarios. What is likely is drawn first, for each seed anew, and much of it is
-// never done in that world at all: so what needs a few things and no others is met sooner (Groce and
-// others, Swarm Testing, ISSTA 2012).
+// drawer draws scenarios. For every seed it first draws the weights of the acts, and many of them are
+// 0 in this world. So a bug that needs a few acts and no others is found sooner (Groce and others,
+// Swarm Testing, ISSTA 2012).
 type drawer struct {
 	*rand.Rand
 	handOvers bool           // goroutines are held up in hand-overs alone
-	weights   map[what]int   // of what an actor does
+	weights   map[what]int   // weights of an actor's acts
 	within    map[what]int   // of what it does while it holds something
 	likely    map[string]int // in so many of 8 times
 	servers   int
@@ -136,7 +136,7 @@ func (d drawer) is(likely string) bool { return d.IntN(8) < d.likely[likely] }
 // upto is a time below that.
 func (d drawer) upto(most time.Duration) time.Duration { return time.Duration(d.Int64N(int64(most))) }
 
-// one is one of those, by weight.
+// one draws an act by weight.
 func (d drawer) one(weights map[what]int) what {
 	sum := 0
 	for _, w := range weights {
@@ -151,7 +151,7 @@ func (d drawer) one(weights map[what]int) what {
 	panic("no weights")
 }
 
-// some is one of those.
+// some draws one of these values.
 func some[T any](d drawer, of ...T) T { return of[d.IntN(len(of))] }
 
 // drawn is the scenario of a seed.

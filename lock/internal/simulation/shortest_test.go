@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// shortest takes away from a scenario that breaks a promise what it does not need for that, and
-// returns what is left as a test.
+// shortest removes from a failing scenario the parts that the failure does not need. It returns the
+// rest as a test.
 func shortest(t *testing.T, program string, s scenario) string {
 	fails := func(s scenario) bool { return work(t.Context(), t, program, order{Scenario: &s}).found }
 	if !fails(s) {

@@ -21,10 +21,10 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/simulation"
 )
 
-// standard is how many small worlds a worker simulates when nobody says otherwise.
+// standard is the default number of small worlds that a worker simulates.
 const standard = 60
 
-// firstSeed is the first seed when nobody says otherwise, so that a test has one result.
+// firstSeed is the default of the first seed. It is constant, so that a test has one result.
 const firstSeed = 1
 
 // order is what a worker is to do. A worker is this test's program with a product that is woven.
@@ -43,8 +43,8 @@ type order struct {
 	Twice bool
 	// Scenario is simulated alone, instead of seeds.
 	Scenario *scenario
-	// Delays: all orders of the scenario are simulated that differ from the first by so many
-	// delays, see points.Plan.InOrder. Of several workers, each does a Part of all.
+	// Delays: all orders that differ from the first by this number of delays are simulated, see
+	// points.Plan.InOrder. Several workers share the orders: each does its Part of all Parts.
 	Delays, Part, Parts int
 	// Log: the steps of the scenario are printed.
 	Log bool
@@ -52,7 +52,7 @@ type order struct {
 
 const envOrder = "WHEELLOCK_SIMULATION_ORDER"
 
-// TestWorker does what it is ordered, and ends at the first broken promise.
+// TestWorker carries out its order, and ends at the first broken promise.
 func TestWorker(t *testing.T) {
 	if !points.Woven {
 		t.Skip("the other tests run it, with an overlay")
@@ -156,7 +156,7 @@ func work(ctx context.Context, t *testing.T, program string, o order) result {
 
 var seeds = regexp.MustCompile(`(?m)^seed \d+\n`)
 
-// workers runs two of them at once, each with seeds of its own.
+// workers runs two workers at once. Each has seeds of its own.
 func workers(t *testing.T, program string, o order) []result {
 	t.Helper()
 	o.First = first(t)
@@ -205,7 +205,7 @@ func amount(t *testing.T, variable string, standard int) order {
 	return order{Length: d}
 }
 
-// part is one of so many parts of the worlds, but one world at least, or of the time.
+// part returns an order for a part of it: of the worlds, at least one, or of the time.
 func (o order) part(worlds int, time time.Duration) order {
 	if o.Seeds > 0 {
 		o.Seeds = max(o.Seeds/worlds, 1)

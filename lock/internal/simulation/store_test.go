@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// store is a server of a small world: the twins of the scripts, its clock, and who listens. What is
-// asked of it happens at once; the ways to it are a link's.
+// store is a server of a small world: the twins of the scripts, its clock, and its subscribers. It
+// carries out a request at once. The links to it take time.
 type store struct {
 	// immutable
 	cluster *slots // that it is one of the stores of; nil without a Cluster
@@ -56,7 +56,7 @@ func newStore() *store {
 	return &store{heard: map[listener]map[string]bool{}, since: time.Now().Add(-time.Hour)}
 }
 
-// small are servers of which the clients are all but their connections.
+// small are servers for clients that are complete except for their connections.
 type small struct {
 	stores  []*store
 	cluster *slots // nil without
@@ -64,7 +64,7 @@ type small struct {
 	slowest time.Duration
 }
 
-// newSmall makes so many servers, which are a Cluster or know nothing of each other.
+// newSmall makes the servers, which are a Cluster or independent.
 func newSmall(seed uint64, slowest time.Duration, servers int, cluster bool) *small {
 	s := &small{seed: seed, slowest: slowest}
 	for range servers {
@@ -137,7 +137,7 @@ func (s *small) ask(server int, command string, args ...any) (any, error) {
 
 func (s *small) stop() error { return nil }
 
-// nowLocked is what its clock shows.
+// nowLocked returns the time on the clock of s.
 func (s *store) nowLocked() time.Time { return time.Now().Add(s.ahead) }
 
 // clock is how far its clock is ahead.
@@ -203,8 +203,8 @@ func (s *store) carryOut(sc *script.Script, count int, args []any, last time.Tim
 	return reply, err
 }
 
-// restart starts the server anew without what it had; or, if late is above 0, a replica takes its
-// place that lacks what came in that time.
+// restart starts the server again without its data. If late is above 0, a replica takes its place
+// instead, without the writes of the last late.
 func (s *store) restart(late time.Duration) {
 	s.mu.Lock()
 	before := s.redis
@@ -265,7 +265,7 @@ func (s *store) forget(c listener) {
 	s.conns = slices.DeleteFunc(s.conns, func(x listener) bool { return x == c })
 }
 
-// publish sends a message to all who listen: at whatever store of a Cluster, but for that of a shard.
+// publish sends a message to all subscribers: those at any store of a Cluster, except for a shard's message.
 func (s *store) publish(channel, text string) {
 	all, kind := []*store{s}, "message"
 	plain, sharded := strings.CutPrefix(channel, ofShard)

@@ -90,7 +90,7 @@ func replacements(overlay string) (map[string]string, error) {
 	return o.Replace, nil
 }
 
-// linkFile has what is in the place of a client's connections. It runs on the product's goroutines.
+// linkFile has the code that replaces a client's connections. It runs on the product's goroutines.
 const linkFile = "lock/internal/simulation/link_test.go"
 
 // unlocked is the tree whose mutexes stay: nobody stops while it holds one, and there is nothing

@@ -13,7 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/simulation"
 )
 
-// A product of two files, one of which is no part of a client.
+// product writes a product of two files. One of them is no part of a client.
 func product(t *testing.T, text string) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -58,7 +58,7 @@ func TestTheMutexesOfTheProductAreReplaced(t *testing.T) {
 	}, got)
 }
 
-// TestWhatAnotherOverlayReplacesIsWoven: and what is not woven stays replaced.
+// TestWhatAnotherOverlayReplacesIsWoven, and replaced files that are not woven stay replaced.
 func TestWhatAnotherOverlayReplacesIsWoven(t *testing.T) {
 	root, dir := product(t, "package lock\n\nimport \"sync\"\n\nvar mu sync.Mutex\n"), t.TempDir()
 	other, base := filepath.Join(dir, "other.go"), filepath.Join(dir, "base.json")
@@ -96,7 +96,7 @@ func TestWhatCannotBeWovenIsSaid(t *testing.T) {
 	}
 }
 
-// TestARewrittenFileDoesWhatItDid: it is what it was, but for the points, wherever they are.
+// TestARewrittenFileDoesWhatItDid: points change nothing else in a file, wherever they are.
 func TestARewrittenFileDoesWhatItDid(t *testing.T) {
 	const text = `package main
 

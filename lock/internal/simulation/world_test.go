@@ -27,7 +27,7 @@ const (
 	longest   = 5 * lease              // that is given
 )
 
-// world is some clients of a server, and what they did.
+// world has some clients of a server, and their history.
 type world struct {
 	// immutable
 	scenario  scenario
@@ -59,15 +59,15 @@ type world struct {
 type server interface {
 	// client makes a client of a server, and what may happen to its networks.
 	client(id, server int, cfg lock.Config) (*lock.Client, []trouble, error)
-	// ask carries out a command on a server, of nobody's client.
+	// ask carries out a command on a server. It comes from no client of the world.
 	ask(server int, command string, args ...any) (any, error)
 	stop() error
 }
 
 // trouble is what may happen to a network.
 type trouble interface {
-	// cut makes all connections fail, and nobody connects for so long. late: what was sent
-	// arrives so much later, if it is not negative.
+	// cut makes all connections fail, and no dial succeeds for d. Data that was sent before
+	// arrives late later, or never if late is negative.
 	cut(d, late time.Duration)
 	// fall makes the network silent for so long.
 	fall(d time.Duration)
@@ -179,7 +179,7 @@ type grant struct {
 	earlier   time.Time     // when that was moved to an earlier time
 }
 
-// counted is what is held of a semaphore: no lease ends it, and nobody is told of anything.
+// counted is a hold of a semaphore. It has no lease, and its holder is told of nothing.
 type counted struct {
 	of    *lock.Semaphore
 	grant *grant
@@ -224,7 +224,7 @@ func (w *world) tellLocked(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf("%6d %9.4f ", w.scheduler.Steps(), time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// simulate runs the world of a scenario to its end and returns what it was. failed is called with
+// simulate runs the world of a scenario to its end and returns its statistics. failed is called with
 // the story of a broken promise, and does not return.
 func simulate(t *testing.T, s scenario, log bool, failed func(story string)) (ran ran) {
 	synctest.Test(t, func(t *testing.T) {
@@ -357,7 +357,7 @@ func (w *world) run(ended <-chan struct{}) {
 	}
 }
 
-// end closes everything and looks at what is left.
+// end closes everything and checks what remains.
 func (w *world) end(t *testing.T) {
 	for _, c := range w.clients {
 		for _, n := range c.networks {
@@ -365,7 +365,7 @@ func (w *world) end(t *testing.T) {
 		}
 	}
 	if w.faults || w.late {
-		// What is under way, or was given up, is carried out or released by then.
+		// By then all requests in flight have been carried out, and abandoned holds released.
 		time.Sleep(30 * time.Second)
 	} else {
 		time.Sleep(time.Second)
