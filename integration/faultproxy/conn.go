@@ -70,7 +70,7 @@ func (p *Proxy) serve(client net.Conn) {
 
 func (c *conn) subscribes() bool { return c.subscribed.Load() }
 
-// reset ends both ends with RST, so that what is under way is gone.
+// reset closes both ends with RST, so data in flight is lost.
 func (c *conn) reset() {
 	for _, end := range []net.Conn{c.client, c.server} {
 		if tcp, ok := end.(*net.TCPConn); ok {
@@ -84,7 +84,7 @@ func (c *conn) reset() {
 
 func (c *conn) hangUp() { _ = c.client.Close() }
 
-// end ends the connection; what was not answered will not be.
+// end ends the connection. Pending commands get no answer.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.ended = true
@@ -117,7 +117,7 @@ func (c *conn) forward() {
 	}
 }
 
-// command does to a command what is to be done to it.
+// command applies the fate of a command.
 func (c *conn) command(cmd Command) bool {
 	if strings.HasSuffix(strings.ToUpper(cmd.Args[0]), "SUBSCRIBE") {
 		c.subscribed.Store(true)
@@ -168,7 +168,7 @@ func (c *conn) expect(a answer) bool {
 	return c.settle()
 }
 
-// next takes what is pending first, if it is ours, or if the server has answered.
+// next takes the first pending answer, if the proxy gives it itself or the server has answered.
 func (c *conn) next(server bool) (a answer, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +216,7 @@ func (c *conn) reply(reply []byte) bool {
 	return c.deliver(a, reply) && c.settle()
 }
 
-// push gives the client what it has not asked for.
+// push sends the client a message that it did not ask for.
 func (c *conn) push(reply []byte) {
 	c.writing.Lock()
 	defer c.writing.Unlock()

@@ -3,15 +3,15 @@
 // one fault proxy of this module's tests. It does not import package testing,
 // so package faults can use it too.
 //
-// # What it can do
+// # Faults
 //
 // To all connections, until Heal:
 //
 //	Requests, Replies  one direction is held back, or lost
 //	BlackHole          nothing arrives in either direction, and no dial succeeds
 //
-// To the connections that exist: Reset breaks them and what is under way.
-// HangUp closes only the clients' side, so what they have sent still arrives.
+// To the connections that exist: Reset breaks them, and data in flight is lost.
+// HangUp closes only the clients' side, so data that they have sent still arrives.
 //
 // To one connection, until Heal: HoldFlowOf holds it back from the next call of
 // a script on. The other connections work.
@@ -20,13 +20,13 @@
 // it or its answer, sends it twice or late, replaces its answer, or answers it
 // instead of the server. Keep holds back all calls of a script until LetGo.
 //
-// # What it guarantees
+// # Guarantees
 //
 // A client gets answers in the order of its commands. After a command or an
 // answer was lost, its connection gives no more answers, because the client
 // would take the next one for the lost one. Its commands still reach the
-// server. What was held back is delivered late, even if its sender has left:
-// the connection to the server ends only when the server has answered
+// server. Data that was held back is delivered late, even if its sender has left,
+// because the connection to the server ends only when the server has answered
 // everything.
 //
 // # Goroutines

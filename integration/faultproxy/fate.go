@@ -58,7 +58,7 @@ func (f Fate) String() string {
 	return [...]string{"passed", "request lost", "reply lost", "sent twice", "after three calls", "late", "answered", "answer replaced", "hung up"}[f.kind]
 }
 
-// scriptNames are those of package lock by what EVALSHA and EVAL are given.
+// scriptNames has the names of package lock's scripts by their SHA and by their text.
 var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	for _, s := range script.All() {
@@ -134,8 +134,8 @@ func (p *Proxy) Keep(scripts ...string) {
 	}
 }
 
-// LetGo ends Keep for these scripts, for all if none is named: all calls arrive, also
-// those whose connection was given up.
+// LetGo ends Keep for these scripts, for all if none is named. All calls arrive, even if
+// their connection was given up.
 func (p *Proxy) LetGo(scripts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,8 +154,8 @@ func (p *Proxy) Arrived(script string) int {
 	return p.came[script]
 }
 
-// Settled reports whether no call that has come can still reach the server, but
-// for those that are sent late.
+// Settled reports whether no call that has come can still reach the server. It does not
+// count calls that are sent late.
 func (p *Proxy) Settled() bool { return p.unanswered.Load() == 0 }
 
 // Faults is how often each fate but Pass has met each script.
@@ -170,8 +170,8 @@ func (p *Proxy) Faults() (total int, of map[string]int) {
 	return total, of
 }
 
-// SendLate sends what waits for calls, and reports whether nothing is to be sent
-// late any more.
+// SendLate sends the commands that wait for later calls. It reports whether no command is
+// left to be sent late.
 func (p *Proxy) SendLate() bool {
 	p.mu.Lock()
 	waiting := p.waiting

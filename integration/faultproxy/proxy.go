@@ -101,8 +101,8 @@ func Start(cfg Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Close breaks all connections, sends what was to be sent late, and returns when
-// no goroutine of p runs any more.
+// Close breaks all connections, sends the late commands, and returns when no goroutine of
+// p runs any more.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	if !p.closed {
@@ -120,7 +120,7 @@ func (p *Proxy) Close() {
 // Addr is where p listens.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Dial connects to p. It waits while nobody can.
+// Dial connects to p. It waits while p refuses dials.
 func (p *Proxy) Dial(ctx context.Context) (redis.Conn, error) {
 	if err := p.dialling.pass(ctx.Done()); err != nil {
 		return nil, errors.Join(err, ctx.Err())
@@ -159,7 +159,7 @@ func (p *Proxy) count(which func(*conn) bool) int {
 	return n
 }
 
-// Heal ends what is being done to all connections.
+// Heal ends the faults of all connections.
 func (p *Proxy) Heal() {
 	p.Requests(Flow)
 	p.Replies(Flow)
@@ -196,7 +196,7 @@ func (p *Proxy) Held() int {
 	return len(p.held)
 }
 
-// holds says whether c is to be held back from now on, because of what it calls.
+// holds reports whether c is held back from now on, because it calls this script.
 func (p *Proxy) holds(c *conn, script string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,12 +220,12 @@ func (p *Proxy) letFlow() {
 // Unreachable lets no Dial succeed.
 func (p *Proxy) Unreachable() { p.dialling.set(false) }
 
-// Reset breaks all connections, and what is under way is gone. It returns how
-// many they were.
+// Reset breaks all connections, and data in flight is lost. It returns the number of
+// connections.
 func (p *Proxy) Reset() int { return p.breakAll((*conn).reset) }
 
-// HangUp ends all clients' connections, and no Dial succeeds for d. What they have
-// sent still arrives.
+// HangUp ends all clients' connections, and no Dial succeeds for d. Data that clients
+// have sent still arrives.
 func (p *Proxy) HangUp(d time.Duration) {
 	if d > 0 {
 		p.dialling.set(false)
@@ -234,8 +234,8 @@ func (p *Proxy) HangUp(d time.Duration) {
 	p.breakAll((*conn).hangUp)
 }
 
-// breakAll ends all connections and those that are being made, as they might lead to a
-// server that p has left.
+// breakAll ends all connections. It also ends connections that are being made, because they
+// might lead to a server that p has left.
 func (p *Proxy) breakAll(end func(*conn)) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
