@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// checks look through the history of one run when it is over. What they find wrong
-// are violations, in words that name the holds.
+// checks check the history of one run when it is over. They report violations, in words
+// that name the holds.
 type checks struct {
 	*history // no longer guarded
 	lease    time.Duration
@@ -158,7 +158,7 @@ func (c *checks) checkLoss(h *hold) {
 		return
 	}
 	c.lost++
-	// What is seen at Unlock was asked then; before it, the end of Done counts.
+	// The loss was seen at the end of Done, or otherwise at Unlock.
 	seen, why := h.lost, h.why
 	if seen == forever {
 		seen, why = h.freed, h.whyOut
@@ -226,7 +226,7 @@ func (c *checks) checkReports() {
 	}
 }
 
-// checkSums compares the register with what was written to it.
+// checkSums compares the register with all additions to it.
 func (c *checks) checkSums(r *register) {
 	for key, l := range c.lines {
 		if !strings.HasPrefix(key, "mutex-") {

@@ -9,7 +9,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// client is what is tried: the library, or a client with a flaw.
+// client is the client under test: the library, or a client with a flaw.
 type client interface {
 	// lock takes the key; it waits if wait says so.
 	lock(ctx context.Context, k kind, key string, wait bool) (holding, error)

@@ -4,6 +4,6 @@ package faults
 
 import "time"
 
-// monotonic is the time of day where no clock is known that processes share
-// and nobody sets.
+// monotonic returns the time of day, because no monotonic clock is known here that
+// processes share.
 func monotonic() int64 { return time.Now().UnixNano() }

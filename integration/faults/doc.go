@@ -17,10 +17,10 @@
 // test binary again (IsWorker, Work). When all hold locks and every contended
 // key has been locked, the parent injects the row's fault, as often as the row
 // says. After each fault every contended key must be locked again. At the end the
-// processes give everything back and report what they have left. A seed repeats the
-// plan of a run, but not its timing.
+// processes release everything and report what is left. A seed repeats the plan of a
+// run, but not its timing.
 //
-// # What the processes do
+// # The work of the processes
 //
 // Load says how much of each they do, all at once:
 //
@@ -33,11 +33,11 @@
 // in the register with the token.
 //
 // Every step is an event. It is written before a call and after its return, in
-// one write each, so a process that is killed leaves what it may have done.
+// one write each, so the history of a killed process has all its calls.
 // Time stamps are CLOCK_MONOTONIC, which the processes of a machine share (the
 // time of day on other systems than Linux).
 //
-// # What must hold
+// # Invariants
 //
 //   - The times in which holders believe in a key do not overlap, except those of
 //     readers (checkExclusion): from the return of Lock to the first of the call of
@@ -45,7 +45,7 @@
 //   - A holder that loses a lock is told before the server's expiry, a margin after
 //     Deadline, and before another gets it (checkLoss, checkToldFirst). Workers also
 //     compare Deadline with PTTL (checkTrust).
-//   - Tokens rise from each hold to those that were asked for later (checkTokens). Where
+//   - A hold has a lower token than all holds asked for after it (checkTokens). Where
 //     locks are taken from holders, their client may hand one on without the server for
 //     100 ms more, with tokens that were reserved before (findHandedOn).
 //   - A waiter gets a lock that is free, or abandoned and past its lease, within MaxPoll,
@@ -55,7 +55,7 @@
 //   - The operations on a key have an order that is one of a lock with a register
 //     (checkOrder). Without losses it is a lock that is held until it is given back,
 //     otherwise one whose leases end by themselves, from the end of belief on.
-//   - The number in the register is what was added to it, whatever happened (checkSums).
+//   - The number in the register is the sum of all additions, in every case (checkSums).
 //
 // Rows that take locks from live holders (Row.Loses) are exempt from the first
 // two while that happens. There the holder is told within a renewal interval
@@ -66,7 +66,7 @@
 // Durations are compared with leases and generous parts of them. A process that did not
 // run for a while notices it (pulse) and counts as stopped, as after SIGSTOP; what it saw
 // late because of that is excused. The clients under test have a margin of a fifth of the
-// lease, so that what is told in time is also seen in time.
+// lease, so that a loss told in time is also seen in time.
 //
 // # The checks find faults
 //

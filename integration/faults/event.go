@@ -41,7 +41,7 @@ func newClock() clock {
 
 func (c clock) of(t time.Time) stamp { return c.at.add(t.Sub(c.base)) }
 
-// kind is what is locked.
+// kind is the kind of a lock.
 type kind string
 
 const (
@@ -79,7 +79,7 @@ const (
 )
 
 // event is one line of a history. A process writes it before a call and after its
-// return, so a process that is killed leaves what it may have done.
+// return, so the history of a killed process has all its calls.
 type event struct {
 	At     stamp   `json:"at"`
 	Op     op      `json:"op"`
@@ -123,6 +123,6 @@ func (r *recorder) write(e event) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Without a reader there is nobody to tell.
+	// Without a reader the event is lost, which does no harm.
 	_, _ = r.to.Write(append(line, '\n'))
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// Flaw is what is wrong with a flawed client: a small lock client, good enough to pass in
-// calm weather and in most storms, with one of the faults that lock clients have. It goes
-// through the same rows and the same checks as the library, and they must find it out.
+// Flaw is the flaw of a flawed client: a small lock client with one of the usual faults of
+// lock clients, which passes without faults and with most of them. It goes through the same
+// rows and checks as the library, and they must find the flaw.
 type Flaw string
 
 const (

@@ -73,8 +73,8 @@ type line struct {
 	attempts []*attempt // that brought nothing, in the order of called
 }
 
-// history is what is known of a run. Its fields are guarded by mu until all who
-// add to it have ended; then the checks read it.
+// history has all events of a run. mu guards its fields until all writers have ended.
+// After that the checks read it without mu.
 type history struct {
 	mu       sync.Mutex
 	log      io.Writer        // of all events; nil: they are not kept
@@ -212,8 +212,8 @@ func (hy *history) line(key string) *line {
 	return hy.lines[key]
 }
 
-// addKill says that a process is gone: its holders believe nothing any more, and
-// nobody knows what its attempts bring.
+// addKill notes that a process was killed. Its holders rely on nothing any more, and its
+// attempts have an unknown outcome.
 func (hy *history) addKill(proc int, at stamp) {
 	hy.mu.Lock()
 	defer hy.mu.Unlock()

@@ -114,8 +114,8 @@ func (c *checks) checkOrder(key string, l *line) {
 	}
 }
 
-// operations are those of a line. Readers and writers have a model only if nothing was
-// lost.
+// operations returns the operations of a line. Readers and writers have a model only if no
+// lock was lost.
 func (c *checks) operations(l *line) (ops []porcupine.Operation, ok bool) {
 	isFirm := func(h *hold) bool {
 		return h.lost == forever && h.out == outOK && h.freed != forever && !c.mayBeTaken(h)
@@ -124,7 +124,7 @@ func (c *checks) operations(l *line) (ops []porcupine.Operation, ok bool) {
 		return nil, false
 	}
 	// A lock that ended by itself did before the next was given: the one with the next
-	// token. To say so spares the search what it would try in vain.
+	// token. This makes the search shorter.
 	next := map[int64]stamp{} // by token: when the next had returned
 	byToken := slices.SortedFunc(slices.Values(l.holds), func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
 	for i, h := range byToken {

@@ -55,7 +55,7 @@ func (r *register) do(key string, token int64, write ...any) (int64, error) {
 	return v, err
 }
 
-// value is the number, for those who have no token.
+// value returns the number. It is for callers without a token.
 func (r *register) value(key string) (int64, error) {
 	conn := r.pool.Get()
 	defer conn.Close()

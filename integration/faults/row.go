@@ -36,15 +36,15 @@ type Row struct {
 	// refuses them; everywhere else no two holders overlap and loss is told
 	// before the server's own expiry.
 	Loses bool
-	// Stretches: the fault makes the server keep what nobody renews for
-	// longer than its lease, so waiters wait longer.
+	// Stretches: the fault makes the server keep locks without renewal
+	// for longer than their lease, so waiters wait longer.
 	Stretches bool
-	// Args are the server's.
+	// Args are arguments of the server.
 	Args []string
 	// Start starts the server if it needs more than Args.
 	Start func(ctx context.Context, o Options, s *scene) (Target, error)
-	// Blind: nobody looks at the server beside the clients, because the one
-	// that was started is not the one that counts.
+	// Blind: the checks do not look at the server, because the server that
+	// was started is not the one that counts in the end.
 	Blind bool
 	// Inject does it once, heals it, and returns how often it really happened.
 	Inject func(ctx context.Context, s *scene) (int, error)
@@ -63,7 +63,7 @@ const processes = 3
 // ErrNoCompiler is returned by Run when a row needs a C compiler and there is none.
 var ErrNoCompiler = errors.New("faults: no C compiler makes a server whose clock can be set")
 
-// Options are those of a run.
+// Options are the options of a run.
 type Options struct {
 	// Start starts a server with arguments of redis-server added to those
 	// of a server that saves nothing.
@@ -112,7 +112,7 @@ func Table(results []Result) string {
 	return b.String()
 }
 
-// Fault says in words what is wrong with a run; empty if nothing is.
+// Fault describes the faults of a run in words; empty if there are none.
 func (r Result) Fault() string {
 	const most = 10
 	switch {

@@ -61,7 +61,7 @@ func (s *scene) findHolder(ctx context.Context) (*proc, error) {
 			if p.dead || !s.holdsMutex(p) || suspend(p.cmd.Process) != nil {
 				continue
 			}
-			// What it wrote before it stopped says whether it holds still.
+			// Its events from before it stopped say whether it still holds one.
 			time.Sleep(20 * time.Millisecond)
 			if s.holdsMutex(p) {
 				found = p

@@ -210,7 +210,7 @@ func eventually(ctx context.Context, within time.Duration, ok func() bool) bool 
 	return true
 }
 
-// patience is for what comes in a fraction of a second on an idle machine.
+// patience is for events that take a fraction of a second on an idle machine.
 const patience = 2 * time.Minute
 
 // play goes through the faults and ends the processes.
@@ -236,7 +236,7 @@ func (s *scene) play(ctx context.Context, c *checks) error {
 			break
 		}
 	}
-	// Time to see what was lost told and got again.
+	// Time for losses to be told and for the locks to be taken again.
 	sleep(ctx, s.Lease/3)
 	s.end(ctx, c)
 	if s.Flaw == None && !s.row.Stretches {
@@ -289,8 +289,8 @@ func (s *scene) end(ctx context.Context, c *checks) {
 	}
 }
 
-// checkNothingLeft: no lock remains. What nobody could release goes with its lease, and
-// what was asked while that lasted a lease later.
+// checkNothingLeft checks that no lock remains. A lock that could not be released ends with
+// its lease. A lock that was requested before that ends at most one lease later.
 func (s *scene) checkNothingLeft(ctx context.Context, c *checks) {
 	var left []string
 	if !eventually(ctx, 3*s.Lease+patience, func() bool {

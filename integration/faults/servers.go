@@ -68,15 +68,15 @@ func startPair(ctx context.Context, o Options, _ *scene) (Target, error) {
 	return &couple{master, replica}, nil
 }
 
-// flip makes the replica the master. Connections to the old one stay open, and
-// what is written there is answered READONLY; a new one leads to the new master.
+// flip makes the replica the master. Connections to the old master stay open, and it
+// refuses their writes with READONLY. New connections lead to the new master.
 func flip(ctx context.Context, s *scene) (int, error) {
 	c := s.server.(*couple)
 	if _, err := tell(c.replica, "REPLICAOF", "NO", "ONE"); err != nil {
 		return 0, err
 	}
-	// The old master goes on for a moment, as in a partition: what it is told
-	// now is lost.
+	// The old master continues for a moment, as in a partition. Its writes from
+	// now on are lost.
 	sleep(ctx, between(s.rng, s.Lease/20, s.Lease/7))
 	s.proxy.Lead(faultproxy.Before(c.replica))
 	if err := follow(ctx, c.Target, c.replica); err != nil {

@@ -28,8 +28,8 @@ func (c *checks) isGoneBy(h *hold) stamp {
 	return max(h.until, min(h.lost, h.free)).add(margin(c.lease) + c.lease)
 }
 
-// checkWaits: a lock that is free, or abandoned and past its lease, is got within
-// MaxPoll by somebody who waits for it; and nobody who waits longer leaves without it.
+// checkWaits: if a lock is free, or abandoned and past its lease, a waiter gets it within
+// MaxPoll. No waiter that waited longer leaves without it.
 func (c *checks) checkWaits(l *line) {
 	if c.row.Stretches {
 		return
@@ -66,9 +66,9 @@ func (c *checks) waited(called, free, until stamp) time.Duration {
 	return until.sub(max(from, since.add(2*c.roundTrip()))) - stood
 }
 
-// checkLeavers: of the waiters that left without the lock, none had waited while it was
-// free, and nobody else asked for it, for longer than it takes. taken is when the next
-// call came that brought the lock.
+// checkLeavers: no waiter that left without the lock had waited too long while the lock was
+// free and no other client asked for it. taken is the time of the next call that got the
+// lock.
 func (c *checks) checkLeavers(l *line, free, taken stamp) {
 	for _, a := range l.attempts {
 		if a.called >= taken {

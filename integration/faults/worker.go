@@ -150,8 +150,8 @@ const (
 	still = 25 * time.Millisecond
 )
 
-// pulse notices that the process proc did not get to run: what was to be seen then is
-// seen later, whoever stopped it. look returns when it runs.
+// pulse notices that the process proc did not run for a while, whatever stopped it. Events
+// of that time are seen later. look returns when it runs.
 func pulse(ctx context.Context, proc int, look func(), tell func(event)) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

@@ -180,8 +180,8 @@ func (w *worker) release(m *mine) {
 	w.rec.write(event{Op: opWrong, ID: m.id, Key: m.key, Out: fmt.Sprintf("released, and the server still has its field %q", before)})
 }
 
-// fields are those of a hold's owner that the server has now: the hold's own, and
-// perhaps one of an attempt that was given up and arrived late.
+// fields returns the fields of a hold's owner on the server: the hold's own field, and
+// perhaps the field of an abandoned attempt that arrived late.
 func (w *worker) fields(m *mine) []string {
 	if w.direct == nil || isOwn(m.key) {
 		return nil
@@ -227,7 +227,8 @@ func (w *worker) use(m *mine) {
 	}
 }
 
-// ask reads the register's number, or writes one that is not 0, and records that.
+// ask reads the number in the register, or writes it if value is not 0. It records the
+// event.
 func (w *worker) ask(m *mine, value int64) (got int64, err error) {
 	e := event{Op: opUse, ID: m.id, Key: m.key, Kind: m.kind, Token: m.Token(), Write: value != 0, Value: value}
 	var write []any
