@@ -18,8 +18,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// hole is a network that can swallow what is written without a word, as a
-// firewall does. A connection that has lost bytes gives no answer any more.
+// hole is a network that can drop data silently, as a firewall does. A connection that has
+// lost bytes gives no more answers.
 type hole struct {
 	mu    sync.Mutex    // guards what follows
 	delay time.Duration // of each answer

@@ -126,8 +126,8 @@ func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
 	}
 }
 
-// slowly is a connection whose Close takes long once it has sent a command, as
-// that of a TLS connection may. It can hold back the answer to the command.
+// slowly is a connection whose Close takes long once it has sent a command, as it may
+// with TLS. It can hold back the answer to the command.
 type slowly struct {
 	redis.ConnWithTimeout
 	after    string        // the command
@@ -251,7 +251,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 	}
 }
 
-// TestAReadIsRepeatedOnceWhenItsFlowIsForgotten, as by a NAT that drops what comes over a
+// TestAReadIsRepeatedOnceWhenItsFlowIsForgotten, as by a NAT that drops the packets of a
 // connection that was idle for long. A call that changes something is not repeated.
 func TestAReadIsRepeatedOnceWhenItsFlowIsForgotten(t *testing.T) {
 	t.Parallel()
@@ -289,7 +289,7 @@ func TestALongWayIsDialledWithTheDefaults(t *testing.T) {
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
-// connectionsOf is how many connections a user has, of which a client's first Lock made one.
+// connectionsOf returns the number of a user's connections. A client's first Lock makes one.
 func connectionsOf(t *testing.T, conn redis.Conn, user string) (n int) {
 	t.Helper()
 	fixture.Needs(t, redistest.Users)

@@ -156,8 +156,8 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 				require.Zero(t, c.Stats().Held)
 				require.NoError(t, c.Close(ctx))
 			}
-			// No orphan outlives its TTL: what is still to arrive may take the
-			// lock once more, for a lease.
+			// No orphan outlives its TTL. A late request may still take the lock
+			// once more, for a lease.
 			fixture.AwaitGone(t, s, t.Name())
 			t.Logf("%d holds, %d faults: %v", len(l.times), faults, of)
 			require.Positive(t, faults)

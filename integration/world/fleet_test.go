@@ -84,8 +84,8 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 	})
 }
 
-// TestAServerThatIsNoMoreIsForgotten, with its connections and goroutines, but
-// not before nobody can be on the way to it; if it comes back it is used again.
+// TestAServerThatIsNoMoreIsForgotten, with its connections and goroutines, when no
+// request can be on its way to the server any more. If it comes back it is used again.
 func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := fixture.NewIslands(t, "a", "b")

@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// What is asked of a server before anything else is advice for the log alone.
+// The first question to a server is only for advice in the log.
 func TestAServerThatGivesNoINFOIsUsedAllTheSame(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)

@@ -26,9 +26,9 @@ func withAndWithoutLimits(t *testing.T, f func(t *testing.T, limits bool)) {
 	t.Run("no limits", func(t *testing.T) { t.Parallel(); f(t, false) })
 }
 
-// lateClient is a client whose connections lead through a proxy that makes the first
-// calls of a script, so many, arrive after d, and those of others never, and how many it has
-// seen. A client without limits may not ask for the time.
+// lateClient returns a client whose connections lead through a proxy. The first calls of the
+// script code, this number of them, arrive after d. Calls of the scripts in never do not arrive.
+// seen counts the calls of code. A client without limits may not ask for the time.
 func lateClient(t *testing.T, s *redistest.Server, limits bool, code string, calls int64, d time.Duration, never ...string) (c *lock.Client, seen *atomic.Int64) {
 	seen = new(atomic.Int64)
 	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
@@ -45,8 +45,8 @@ func lateClient(t *testing.T, s *redistest.Server, limits bool, code string, cal
 	return fixture.ClientOver(t, p, lock.Config{Lease: 30 * time.Second, IOTimeout: 800 * time.Millisecond}), seen
 }
 
-// TestALateAcquisitionLeavesNoLock: the caller has given up, and nobody answers for what
-// the request would take.
+// TestALateAcquisitionLeavesNoLock: the caller has given up, so the late request must take
+// nothing.
 func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -69,7 +69,7 @@ func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, held.Unlock(t.Context()))
 
-				// What it brings is seen also by a test that is slow, because nothing takes it away.
+				// A slow test sees its effect too, because nothing removes it.
 				c, seen := lateClient(t, s, limits, kind.script, 1, 2*time.Second, "release", "fair_release", "rw_read_release", "rw_write_release")
 				begun := time.Now()
 				for seen.Load() == 0 { // a busy machine may not have sent it in so short a time
@@ -186,8 +186,8 @@ func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
 	})
 }
 
-// TestAnExtensionWhoseAnswerIsLostEndsWithItsHold: Redis keeps the key for as long as the
-// extension said, but the holder is told at the end of what it knows of.
+// TestAnExtensionWhoseAnswerIsLostEndsWithItsHold: Redis keeps the key for the
+// extended lease, but the holder is told at the end of the lease that it knows.
 func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// Those that are parallel wait, mostly. The command line may say otherwise.
+	// Parallel tests mostly wait. The command line may set another number.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}

@@ -85,8 +85,8 @@ func TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses(t *testing.T) {
 	}
 }
 
-// TestUnlockOfARWMutexWhoseSlotMovesEndsInTime, and what it could not release is released when the
-// slot has arrived.
+// TestUnlockOfARWMutexWhoseSlotMovesEndsInTime. If it could not release the hold, the client releases
+// it when the slot has arrived.
 func TestUnlockOfARWMutexWhoseSlotMovesEndsInTime(t *testing.T) {
 	for kind, of := range map[string]func(*lock.RWMutex) *lock.Mutex{"Reader": (*lock.RWMutex).Reader, "Writer": (*lock.RWMutex).Writer} {
 		t.Run(kind, func(t *testing.T) {

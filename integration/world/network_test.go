@@ -28,8 +28,8 @@ func TestALostAnswerIsUnknownAndTheLockGoesBack(t *testing.T) {
 	_, err := c.Mutex(t.Name()).TryLock(bounded.Context(t))
 	require.True(t, fixture.NoAnswer(err), err)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
-	// The request arrived. Nobody answers for the field, so the client gives
-	// it back, though it hears nothing of that either.
+	// The request arrived. The field has no holder, so the client releases it,
+	// although it gets no answer to that either.
 	fixture.AwaitGone(t, s, t.Name())
 	healed.Store(true)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
@@ -55,7 +55,7 @@ func TestLockRetriesUnknownOutcomesUntilItHasTheLock(t *testing.T) {
 }
 
 // TestAnAcquisitionThatComesAfterItsReleaseIsReleased: its caller has left, and the field
-// was released before it was there. Nobody else is to wait until its lease ends.
+// was released before it was there. No other client must wait until its lease ends.
 func TestAnAcquisitionThatComesAfterItsReleaseIsReleased(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script string

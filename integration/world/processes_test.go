@@ -22,7 +22,7 @@ import (
 // childEnv makes the test binary one of many processes that share a lock.
 const childEnv = "WHEELLOCK_TEST_CHILD"
 
-// contest is what a child is told, and share what it says.
+// contest is the input of a child process, and share its output.
 type contest struct {
 	Network, Addr, Name string
 	Waiters, Processes  int

@@ -37,7 +37,7 @@ var (
 func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 	fixture.Slow(t)
 	fixture.SimulatedToo(t)
-	// Not beside other tests: so many servers would cost them their leases.
+	// Not parallel to other tests, which would lose leases beside this number of servers.
 	const sets = 2 // which pairs is drawn, so all come in the course of time
 	servers := fixture.Servers(t, 5*sets)
 	fixture.AwaitVotes(t, redLease, servers...)
@@ -72,8 +72,9 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 	require.Positive(t, noVote.Load())
 }
 
-// surviveOutage has a hold the lock while two servers go, and b after it until
-// they are back; noVote counts how often those that are back were refused. A busy machine can lose a lease of a second, but not three.
+// surviveOutage lets a hold the lock while two servers stop, and b after it until they are
+// back. noVote counts how often the votes of servers that came back were refused. A busy
+// machine can lose a lease of a second, but not three.
 func surviveOutage(t *testing.T, a, b *fixture.RedFleet, l *multiLedger, pair []int, o outage, noVote *atomic.Int64) {
 	t.Helper()
 	ctx := bounded.Context(t)
@@ -110,7 +111,7 @@ func surviveOutage(t *testing.T, a, b *fixture.RedFleet, l *multiLedger, pair []
 		if !o.empty {
 			return
 		}
-		// They are not yet up for a lease, so what they give does not count.
+		// They have been up for less than a lease, so their votes do not count.
 		for refused := 0; refused < 2 && time.Since(began) < time.Second; {
 			got, err := a.Lock.TryLock(ctx)
 			var q *lock.QuorumError

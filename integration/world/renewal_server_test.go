@@ -36,8 +36,8 @@ func TestAStoppedServerLosesEachHoldOnce(t *testing.T) {
 	}
 }
 
-// TestTrustEndsBeforeAStoppedServerWouldExpireTheKey asks the server itself, as
-// soon as it goes on, what was left of the keys when their holders were told.
+// TestTrustEndsBeforeAStoppedServerWouldExpireTheKey asks the server, as soon as it
+// continues, for the TTLs that the keys had when their holders were told.
 func TestTrustEndsBeforeAStoppedServerWouldExpireTheKey(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)

@@ -147,7 +147,7 @@ func testTakes(t *testing.T, c *lock.Client, takes ...func(context.Context) (*lo
 		}
 		before := c.Stats().Renewal.Renewed
 		require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > before }, time.Minute, time.Millisecond)
-		// One that waits and leaves, and one that waits and gets it.
+		// One caller waits and leaves, another one waits and gets the lock.
 		wait, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		other, err := take(wait)
 		cancel()
@@ -235,8 +235,8 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 	}
 }
 
-// TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: what says that it waits would
-// keep others out.
+// TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: the sign that it waits would keep
+// others out.
 func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 	s := fixture.Server(t)
 	free := fixture.ClientOf(t, s, lock.Config{})
@@ -299,8 +299,8 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-// TestABusyLockNeedsNoOtherKeyThanItsOwn: without the right to that of those whom no
-// message reaches, the end of a run is a release.
+// TestABusyLockNeedsNoOtherKeyThanItsOwn: without the right to the key for clients that hear
+// no messages, the end of a run is a release.
 func TestABusyLockNeedsNoOtherKeyThanItsOwn(t *testing.T) {
 	s := fixture.Server(t)
 	c := fixture.UserOf(t, s, "u", lock.Config{})

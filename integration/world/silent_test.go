@@ -21,7 +21,7 @@ import (
 )
 
 // TestAHoldWhoseRenewalsAreNotAnsweredIsReleasedWhenItIsLost: Redis has carried them out,
-// and the lock would stand there for another lease with nobody behind it.
+// and without a release the lock would stay for another lease without a holder.
 func TestAHoldWhoseRenewalsAreNotAnsweredIsReleasedWhenItIsLost(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -187,8 +187,8 @@ func TestManyUnlocksWaitForSilentServersTogether(t *testing.T) {
 	}
 }
 
-// TestAServerThatFallsSilentAmongManyUnlocks: what it has answered is released, and the rest is
-// waited for twice at most.
+// TestAServerThatFallsSilentAmongManyUnlocks: the answered unlocks are released, and the client
+// waits for the rest at most twice.
 func TestAServerThatFallsSilentAmongManyUnlocks(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
@@ -214,7 +214,7 @@ func TestAServerThatFallsSilentAmongManyUnlocks(t *testing.T) {
 }
 
 // TestAServerThatAnswersManyUnlocksIsWaitedFor: one Held that is not released in time says
-// nothing about the others, of which some begin after that.
+// nothing about the others. Some of them begin after it.
 func TestAServerThatAnswersManyUnlocksIsWaitedFor(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()

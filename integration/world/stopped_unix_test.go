@@ -26,7 +26,7 @@ func init() { leaderMain = stoppedLeader }
 
 const leaderLease = time.Second
 
-// stoppedLeader leads, stops itself, and says what it finds first when it goes on.
+// stoppedLeader leads, stops itself, and reports its first observation when it continues.
 func stoppedLeader(con contest) error {
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, con.Network, con.Addr)
