@@ -397,8 +397,8 @@ func TestARefusedTimerStaysWhereItWas(t *testing.T) {
 	require.ErrorIs(t, err, wheel.ErrStopped, "it is its old wheel's still")
 }
 
-// TestARefusedTimerKeepsItsTask: one that has fired, or was stopped, runs what it ran
-// before if it is reset.
+// TestARefusedTimerIsFreeToGoElsewhere: a timer that has fired or was stopped runs its old task if
+// it is reset.
 func TestARefusedTimerIsFreeToGoElsewhere(t *testing.T) {
 	full, other := start(t, wheel.Config{MaxPending: 1}), start(t, wheel.Config{})
 	require.NoError(t, full.Schedule(new(wheel.Timer), time.Hour, taskFunc(nothing)))

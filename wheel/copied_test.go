@@ -13,8 +13,8 @@ import (
 
 const copied = "wheel: Timer was copied after first use"
 
-// duplicate copies a record with its timer, which nobody should do, to an address by which
-// the copy is told from it: one of 65,536 is not.
+// duplicate copies a record with its timer, which users must not do. It chooses an address
+// by which the copy is recognized, because one address in 65,536 is not.
 func duplicate(timer *wheel.Timer) *wheel.Timer {
 	c := reflect.New(reflect.TypeFor[wheel.Timer]())
 	for wheel.MarkOf(c.Interface().(*wheel.Timer)) == wheel.MarkOf(timer) {

@@ -63,7 +63,7 @@ func (w *everyTwin) stop() bool {
 	return true
 }
 
-// skip returns the first deadline after now, counted from last, and counts what it skips.
+// skip returns the first deadline after now, counted from last. It counts skipped periods.
 func (w *everyTwin) skip(last time.Duration) time.Duration {
 	for last += w.period; last <= w.now; last += w.period {
 		w.stats.SkippedPeriods++
@@ -133,7 +133,7 @@ func (w *everyTwin) claim() {
 func TestEveryBehavesAsItsTwin(t *testing.T) {
 	const tick = 10 * ms
 	rapid.Check(t, func(rt *rapid.T) {
-		// Off the ticks and off each other, so that the order of two moments is always clear.
+		// No moment is on a tick or equal to another one, so the order of two is always clear.
 		odd := func(label string, most int) time.Duration {
 			return time.Duration(rapid.IntRange(0, most).Draw(rt, label))*ms + time.Duration(1+2*rapid.IntRange(0, 9999).Draw(rt, label+" ns"))
 		}

@@ -26,7 +26,7 @@ func explored(t *testing.T, run string, edits ...string) (string, error) {
 		"return int64(time.Since(w.start))", "return sched.Now() - w.start.UnixNano()",
 		"	select {\n	case w.wake <-", "	sched.Point(&w.wakeObject, \"signal\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case w.wake <-",
 		"	select {\n	case <-w.wake: // the signal came late", "	sched.Point(&w.wakeObject, \"drain\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case <-w.wake: // the signal came late",
-		// What is measured decides nothing.
+		// Measurements decide nothing.
 		"		d.noteLateness(max(late, 0))\n", "",
 		"	d.flush()\n	s.mu.Lock()", "	s.mu.Lock()",
 		"	driver *driver //", "	wakeObject sched.Object\n	driver *driver //",
@@ -108,8 +108,8 @@ func TestAllOrdersOfADriverAndTwoCallers(t *testing.T) {
 	}
 }
 
-// TestTheOrdersShowWhatIsWrong builds a fault in, one that was there once or is easily made, and sees it found.
-// One of them is built in anyway, more with WHEELLOCK_STATES, and those that take ten seconds each with WHEELLOCK_FAULTS=all.
+// TestTheOrdersShowWhatIsWrong builds in a fault, which was there once or is easily made, and sees it found.
+// It always builds in one fault, more with WHEELLOCK_STATES, and the slow ones of ten seconds with WHEELLOCK_FAULTS=all.
 func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 	const always = "no second look before the sleep"
 	long := []string{

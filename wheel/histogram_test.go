@@ -59,7 +59,7 @@ func TestHistogramsAddUp(t *testing.T) {
 	require.Equal(t, all, even)
 }
 
-// TestTheDriverNotesEachLateness: it writes several timers at once, but only those of one bucket.
+// TestTheDriverNotesEachLateness: it writes several timers at once if they are in one bucket.
 func TestTheDriverNotesEachLateness(t *testing.T) {
 	var d driver
 	var all Histogram

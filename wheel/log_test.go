@@ -15,8 +15,8 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// TestCallbacksThatAlwaysFailMakeFewRecords, and so do those that are slow. It sets slog's default,
-// so it is not parallel.
+// TestCallbacksThatAlwaysFailMakeFewRecords, and so do slow callbacks. It sets slog's default, so it
+// is not parallel.
 func TestCallbacksThatAlwaysFailMakeFewRecords(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
@@ -99,7 +99,7 @@ func (h *stuck) Enabled(context.Context, slog.Level) bool {
 	return true
 }
 
-// TestALogThatBlocksDelaysNoTimer, and Done closes all the same. What comes meanwhile is bounded.
+// TestALogThatBlocksDelaysNoTimer, and Done closes all the same. The waiting records are bounded.
 func TestALogThatBlocksDelaysNoTimer(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)

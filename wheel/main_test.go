@@ -78,7 +78,7 @@ func account(t testing.TB, w *wheel.Wheel) {
 	require.GreaterOrEqual(t, st.Pending, 0)
 }
 
-// advance lets d pass in the bubble, and what it brings about end.
+// advance lets d pass in the bubble, and returns when its effects have ended.
 func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

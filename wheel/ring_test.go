@@ -138,8 +138,8 @@ func TestRingPostponedWithinItsSlotKeepsIt(t *testing.T) {
 }
 
 func TestRingWalkGoesOnWhereTimersWereRemoved(t *testing.T) {
-	// Whatever is removed between two collects, of what is ahead and of what is behind, each
-	// due timer that was not is still collected once.
+	// Timers are removed between two collects, ahead of the collector and behind it. Every other
+	// due timer is still collected once.
 	for removed := range 40 {
 		r := wheel.NewRing(10, 8)
 		ts := make([]wheel.Timer, 60) // due and far ones in turn

@@ -13,7 +13,7 @@ import (
 )
 
 func TestStatsSinceSubtractsEveryCounter(t *testing.T) {
-	// Of one moment, or a distribution, which has a test of its own.
+	// Values of one moment, and a distribution, which has a test of its own.
 	others := map[string]bool{"Pending": true, "Running": true, "RunningFor": true, "Behind": true, "LargestLateness": true, "Lateness": true}
 	var earlier, later wheel.Stats
 	e, l := reflect.ValueOf(&earlier).Elem(), reflect.ValueOf(&later).Elem()

@@ -148,7 +148,7 @@ func newJob(o jobOperation) func() ([]sched.Thread, func()) {
 	}
 }
 
-// check is of a state in which nobody can go on.
+// check checks a state in which no thread can continue.
 func (j *job) check() {
 	w, t := j.w, &j.every.timer
 	if j.until < 0 && !w.stopped.Load() {

@@ -297,7 +297,7 @@ func (m *world) addOther() {
 	m.x.shard.Watch("shard of x")
 }
 
-// check is of a state in which nobody can go on.
+// check checks a state in which no thread can continue.
 func (m *world) check() {
 	w := m.w
 	if m.until < 0 && !m.gone {

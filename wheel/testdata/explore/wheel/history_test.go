@@ -21,7 +21,7 @@ func (e event) String() string {
 	return fmt.Sprintf("%s(%d) at %d to %d: %v, %v", e.call, e.d, e.before, e.after, e.ok, e.gone)
 }
 
-// history is what each thread saw of x, in its own order: that of the driver and of both callers.
+// history has the events of x that each thread saw, in its order: the driver and both callers.
 type history [3][]event
 
 // note runs a call of x and notes it for the thread whose number is given.
