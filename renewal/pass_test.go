@@ -86,7 +86,7 @@ func TestALeaseThatIsNotToBeRenewedIsNotPassedOn(t *testing.T) {
 }
 
 // TestALeaseThatIsPassedOnIsVerifiedAllTheSame: Verify was called for the old owner, and
-// nobody else asks about a lease that is not to be renewed any more.
+// without it Redis is not asked about a lease that is not renewed any more.
 func TestALeaseThatIsPassedOnIsVerifiedAllTheSame(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		forEachConfig(t, func(t *testing.T, cfg renewal.Config) {

@@ -240,8 +240,8 @@ func TestMaxHoldStopsRenewalEarlyEnough(t *testing.T) {
 	})
 }
 
-// TestMaxHoldCountsOnInTheLeaseThatTakesTheOthersPlace: also when that one was lost, and
-// when nobody had asked for it to be renewed.
+// TestMaxHoldCountsOnInTheLeaseThatTakesTheOthersPlace: also if the other lease was lost, and
+// if it was not to be renewed.
 func TestMaxHoldCountsOnInTheLeaseThatTakesTheOthersPlace(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}

@@ -225,7 +225,7 @@ func (k keyed) Renew(ctx context.Context, b *renewal.Batch) { k.renew(ctx, b, ke
 
 func keyOfLease(o renewal.Owner) int { return o.(*leaseOf).key }
 
-// TestBrokenTwinsAreRefuted gives the checker what it must not let pass.
+// TestBrokenTwinsAreRefuted gives the checker broken twins, which it must refuse.
 func TestBrokenTwinsAreRefuted(t *testing.T) {
 	twins := map[string]func(*testing.T, *store, time.Duration, *rand.Rand) keeper{
 		"trust counts from the reply of a renewal": newWatchdogs(renewal.Config{}, func(s *store) renewal.Renewer { return replyStamped{s} }),
@@ -274,7 +274,7 @@ func (r replyStamped) Renew(ctx context.Context, b *renewal.Batch) {
 }
 
 // naive is a goroutine per lease that renews and waits for the answer, as most
-// lock libraries do. Its trust is right, but nobody enforces it meanwhile.
+// lock libraries do. Its trust is right, but nothing enforces it while it waits.
 type naive struct {
 	s       *store
 	timeout time.Duration

@@ -179,7 +179,7 @@ func (s *store) put(ttl time.Duration) int {
 	return len(s.expiry) - 1
 }
 
-// holder is the owner of a lease in a test. It notes what it is told, and how
+// holder is the owner of a lease in a test. It notes the calls that it gets, and how
 // long the store would still have kept its key.
 type holder struct {
 	lease renewal.Lease
