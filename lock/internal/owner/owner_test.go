@@ -29,7 +29,7 @@ func TestAContextCarriesTheLastOwner(t *testing.T) {
 	require.Equal(t, a, of(owner.With(owner.With(ctx, b, bad), a, nil)))
 }
 
-// says is a context of one that says what its owner carries, as that of a Held does.
+// says is a context that answers for its owner's value, as the context of a Held does.
 type says struct {
 	context.Context
 	owner owner.Owner
