@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +23,13 @@ func started(t *testing.T, address string, stderr *fixture.Log) *exec.Cmd {
 	// As from a terminal, a signal then goes to the row's process as well.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGQUIT) // where it hangs, if it does
+			time.Sleep(time.Second)
+			t.Log(stderr.String())
+		}
+	})
 	return cmd
 }
 
