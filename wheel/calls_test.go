@@ -397,8 +397,6 @@ func TestARefusedTimerStaysWhereItWas(t *testing.T) {
 	require.ErrorIs(t, err, wheel.ErrStopped, "it is its old wheel's still")
 }
 
-// TestARefusedTimerIsFreeToGoElsewhere: a timer that has fired or was stopped runs its old task if
-// it is reset.
 func TestARefusedTimerIsFreeToGoElsewhere(t *testing.T) {
 	full, other := start(t, wheel.Config{MaxPending: 1}), start(t, wheel.Config{})
 	require.NoError(t, full.Schedule(new(wheel.Timer), time.Hour, taskFunc(nothing)))
@@ -411,6 +409,8 @@ func TestARefusedTimerIsFreeToGoElsewhere(t *testing.T) {
 	require.Same(t, other, timer.Wheel())
 }
 
+// TestARefusedTimerKeepsItsTask: a timer that has fired or was stopped runs its old task if
+// it is reset.
 func TestARefusedTimerKeepsItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, wheel.Config{MaxPending: 1})
