@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,4 +144,19 @@ func TestASignOfLifeNeedsNoMemory(t *testing.T) {
 	require.Equal(t, "0", q.sign("a:1:1", 2))
 	sign, _ := q.stands("a:1:1")
 	require.Equal(t, "2@1000000/2000", sign)
+}
+
+// TestAFairTakeWithAnEarlierFieldNeedsLREM before it changes anything, even for one such field.
+func TestAFairTakeWithAnEarlierFieldNeedsLREM(t *testing.T) {
+	conn := fixture.Dial(t, fixture.Server(t))
+	fixture.DoOn(t, conn, "FLUSHALL")
+	args := []any{strings.ReplaceAll(script.FairTake.Text(), "'lrem'", "'lrem0'"), 5}
+	for _, key := range append(slices.Clone(fairKeys), keys.Counter) {
+		args = append(args, key)
+	}
+	_, err := conn.Do("EVAL", append(append(args, fairTake("1 a", "c:1:9")...), 0)...)
+	require.Error(t, err)
+	require.Zero(t, fixture.DoOn(t, conn, "EXISTS", fairKeys[0], fairKeys[1], fairKeys[3]))
+	_, err = conn.Do("EVAL", append(append(args, fairTake("1 a")...), 0)...)
+	require.NoError(t, err)
 }
