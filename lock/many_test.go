@@ -226,7 +226,7 @@ func TestAContextThatEndsAmongManyLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var taken atomic.Int64
-	c := fixture.ClientOf(t, s, lock.Config{Hooks: lock.Hooks{Acquired: func(lock.Event) {
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Minute, Hooks: lock.Hooks{Acquired: func(lock.Event) {
 		if taken.Add(1) == 1000 {
 			cancel()
 		}
@@ -307,7 +307,7 @@ func TestCloseAmongManyRefusesWhatIsNotTakenYet(t *testing.T) {
 	var c *lock.Client
 	var taken atomic.Int64
 	closed := make(chan error, 1)
-	c = fixture.ClientOf(t, s, lock.Config{Hooks: lock.Hooks{Acquired: func(lock.Event) {
+	c = fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Minute, Hooks: lock.Hooks{Acquired: func(lock.Event) {
 		if taken.Add(1) == 1000 {
 			go func() { closed <- c.Close(bounded.Context(t)) }()
 		}
