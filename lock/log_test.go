@@ -680,7 +680,7 @@ func TestAHoldSurvivesAServerThatRefusesToWriteForLessThanALease(t *testing.T) {
 func TestALockThatTheServerRefusesToWriteIsHadWhenItWritesAgain(t *testing.T) {
 	t.Parallel()
 	eachRefusal(t, func(t *testing.T, s *redistest.Server, word string) {
-		c, ctx := fixture.ClientOf(t, s, lock.Config{}), bounded.Context(t)
+		c, ctx := fixture.ClientOf(t, s, lock.Config{Lease: time.Minute, IOTimeout: 5 * time.Second}), bounded.Context(t)
 		refusing[word].begin(t, s)
 		_, err := c.Mutex("m").TryLock(ctx)
 		require.ErrorIs(t, err, lock.ErrUnknown)
@@ -691,7 +691,7 @@ func TestALockThatTheServerRefusesToWriteIsHadWhenItWritesAgain(t *testing.T) {
 		require.True(t, errors.As(err, &said))
 		require.False(t, fixture.Exists(t, s, "m"))
 
-		short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		_, err = c.Mutex("m").Lock(short)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
