@@ -101,6 +101,12 @@
 // reader reads again, and sees the end of an idle connection. Only a connection
 // of package resp over a socket can be led. See lead.go.
 //
+// # Some callers
+//
+// While 2 to 12 calls of a Group are under way, callers write to the Pipe themselves,
+// and its resident reads. With more, the writer writes many requests at once. What
+// counts is the most calls of not long ago. A lone caller leads, as above.
+//
 // # Goroutines, locks and failure
 //
 // A Pipe has one goroutine that writes, and one per connection that reads. A

@@ -31,10 +31,52 @@ const slice = 5 * time.Millisecond
 // Send is Put for a goroutine that waits for the answer next. Send may wait for the answer for some
 // milliseconds. If no other goroutine uses the connection, the caller writes and reads itself.
 func (p *Pipe) Send(r *Request) {
-	c := p.calm.Load()
-	if c == nil || !p.lead(c, r) {
+	if !p.tryLead(r) {
 		p.Put(r)
 	}
+}
+
+// tryLead is Send that does nothing and returns false if another goroutine uses the connection.
+func (p *Pipe) tryLead(r *Request) bool {
+	c := p.calm.Load()
+	return c != nil && p.lead(c, r)
+}
+
+// writeNow writes r at once and leaves the reading to the resident, so that the writer need not be
+// woken. It returns false if it did not use r: another goroutine writes, or the connection has no
+// reader.
+func (p *Pipe) writeNow(r *Request) bool {
+	if !p.beginWrite() {
+		return false
+	}
+	p.mu.Lock()
+	c := p.live
+	p.mu.Unlock()
+	if c == nil || r.over(time.Now()) || !c.isRead() {
+		p.endWrite()
+		return false
+	}
+	p.writeOne(c, r)
+	return true
+}
+
+// mostNow is how many requests may be in flight for a caller to write one itself. A server that reads
+// nothing would block a caller that writes more than the sockets keep.
+const mostNow = 32
+
+// isRead reports whether the resident reads the connection, and soon gets to the next answer.
+func (c *conn) isRead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err == nil && c.turn == resident && len(c.inflight) < mostNow
+}
+
+// writeOne is the write of a caller, which ends with it.
+func (p *Pipe) writeOne(c *conn, r *Request) {
+	p.one[0] = r
+	c.write(p.one[:])
+	p.one[0] = nil
+	p.endWrite()
 }
 
 // lead writes r to c and reads the answer, or leaves the reading to the resident. It returns false
@@ -47,10 +89,7 @@ func (p *Pipe) lead(c *conn, r *Request) bool {
 		p.endWrite()
 		return false
 	}
-	p.one[0] = r
-	c.write(p.one[:])
-	p.one[0] = nil
-	p.endWrite()
+	p.writeOne(c, r)
 	c.follow()
 	return true
 }

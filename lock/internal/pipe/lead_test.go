@@ -28,13 +28,13 @@ func alone(t *testing.T, after int, answer func(command []string) string, f func
 	}, -1, answer, nil, f)
 }
 
-// readByACaller reports whether the goroutine that reads is one that has called Send.
-func readByACaller() bool {
+// isInACaller reports whether this goroutine is one that has called Send.
+func isInACaller() bool {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {
 		f, more := frames.Next()
-		if strings.HasSuffix(f.Function, "(*Pipe).Send") {
+		if strings.HasSuffix(f.Function, "(*Pipe).Send") || strings.HasSuffix(f.Function, "(*Group).Send") {
 			return true
 		}
 		if !more {

@@ -45,6 +45,8 @@ type Request struct {
 	odd    uint8     // of those, when the server's clock was not what it had been
 	answer Answer
 
+	ticket ticket // used by the caller
+
 	last time.Time // see Within; zero without a limit
 	asks asks      // not a script, but a question of the connection
 }
@@ -144,6 +146,7 @@ func (r *Request) over(now time.Time) bool { return !r.last.IsZero() && !now.Bef
 // Await returns the answer of r, which was put. If ctx ends first, Await leaves r and
 // returns only ctx's error. In both cases r must not be used any more.
 func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
+	defer r.ticket.end()
 	if left := ctx.Done(); left == nil {
 		<-r.done // a select of one costs twice as much
 	} else {

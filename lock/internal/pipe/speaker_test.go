@@ -44,12 +44,14 @@ type speaker struct {
 	cut    atomic.Bool                   // a connection was
 	epoch  atomic.Uint32
 	dials  atomic.Int32
-	clock  pipe.Clock // of its connections when they are new
+	ended  atomic.Int32 // connections
+	clock  pipe.Clock   // of its connections when they are new
 	cfg    *pipe.Config
 	wg     sync.WaitGroup
 
 	reading sync.Mutex // guards readers
 	readers string     // who has read something of the connections, see bench.readers
+	writers string     // and who has written
 
 	mu       sync.Mutex // guards what follows
 	heard    []string   // the commands' names, in order
@@ -81,6 +83,7 @@ func (s *speaker) serve(c net.Conn) {
 		}
 	})
 	defer close(replies)
+	defer s.ended.Add(1)
 	for r := bufio.NewReader(c); ; {
 		command, err := faultproxy.ReadCommand(r)
 		if err != nil {
@@ -125,6 +128,13 @@ func (c *cutConn) spend(b []byte) ([]byte, bool) {
 }
 
 func (c *cutConn) Write(b []byte) (int, error) {
+	who := "w"
+	if isInACaller() {
+		who = "C"
+	}
+	c.s.reading.Lock()
+	c.s.writers += who
+	c.s.reading.Unlock()
 	some, cut := c.spend(b)
 	n, err := c.Conn.Write(some)
 	if cut {
@@ -138,7 +148,7 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		who := "r"
-		if readByACaller() {
+		if isInACaller() {
 			who = "C"
 		}
 		c.s.reading.Lock()
@@ -190,6 +200,12 @@ func (s *speaker) say(answer string) {
 	for _, c := range s.conns {
 		_, _ = io.WriteString(c, answer)
 	}
+}
+
+// open is how many connections have not ended.
+func (s *speaker) open() int {
+	synctest.Wait()
+	return int(s.dials.Load() - s.ended.Load())
 }
 
 // hangUp ends all connections.
@@ -267,7 +283,7 @@ func newLed(ctx context.Context, cfg *pipe.Config) carrier {
 	return led{pipe.New(ctx, cfg)}
 }
 
-// carrier is a Pipe or a Replicated.
+// carrier is a Pipe or a Replicated, or a Group in its own tests.
 type carrier interface {
 	Put(r *pipe.Request)
 	Drop()
