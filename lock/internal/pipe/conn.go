@@ -21,7 +21,8 @@ type conn struct {
 	leads bool       // callers can lead it
 	batch *resp.Batch
 
-	answers bool // has answered a request; used by who has the turn
+	answers bool      // has answered a request; used by who has the turn
+	heard   time.Time // when a leader has read its answer last; used by who has the turn
 
 	mu       sync.Mutex // guards what follows; never held during I/O
 	inflight []*Request

@@ -96,8 +96,8 @@
 // requests in flight at the end, the reader continues. So requests in flight
 // always have a reader.
 //
-// Before a write, a connection without a reader is checked. If bytes have come,
-// the connection has failed. Within Config.Timeout after the last request the
+// Before a write, a connection without a reader is checked, unless the last answer
+// came within a millisecond. If bytes have come, the connection has failed. Within Config.Timeout after the last request the
 // reader reads again, and sees the end of an idle connection. Only a connection
 // of package resp over a socket can be led. See lead.go.
 //

@@ -85,7 +85,8 @@ func (p *Pipe) lead(c *conn, r *Request) bool {
 	if !p.beginWrite() {
 		return false
 	}
-	if r.over(time.Now()) || !c.claim() || !c.quiet() {
+	now := time.Now()
+	if r.over(now) || !c.claim() || !c.isFresh(now) && !c.quiet() {
 		p.endWrite()
 		return false
 	}
@@ -126,6 +127,15 @@ func (c *conn) claim() bool {
 	return true
 }
 
+// fresh is how long after an answer to a leader a connection is not checked before a write. Bytes
+// that come in that time without a request are not told from bytes that come just after a check.
+const fresh = time.Millisecond
+
+// isFresh reports whether quiet need not be called.
+func (c *conn) isFresh(now time.Time) bool {
+	return now.Sub(c.heard) < fresh && c.below.Settled()
+}
+
 // quiet reports whether the server has sent nothing while no request is in flight. If it has sent
 // bytes, they would count as the answer to the next request, so the connection has failed. The
 // caller has the turn, and no goroutine writes.
@@ -150,6 +160,7 @@ func (c *conn) follow() {
 		return
 	}
 	c.readOne()
+	c.heard = time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.inflight) > 0 {

@@ -72,6 +72,12 @@ func (c *Conn) Quiet() bool {
 	return c.settled()
 }
 
+// Settled is Quiet without a look at what has come since the last answer was read.
+func (c *Conn) Settled() bool {
+	c.seen = c.requests.sent
+	return c.settled()
+}
+
 // settled reports whether as many answers were seen as requests were written, and nothing else.
 func (c *Conn) settled() bool {
 	a := &c.answers
