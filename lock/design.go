@@ -145,6 +145,6 @@ package lock
 // # Cost
 //
 // Lock and Unlock are one script and one round trip each, pipelined with those
-// of other goroutines. A goroutine that is alone sends and receives by itself
-// (package pipe). A held lock takes about 300 bytes. A client of one
+// of other goroutines. While one or two are under way, the caller sends and receives
+// by itself (package pipe). A held lock takes about 300 bytes. A client of one
 // server has about ten goroutines and five connections once it is used.

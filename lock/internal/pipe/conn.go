@@ -71,6 +71,12 @@ func (c *conn) busy() bool {
 	return len(c.inflight) > 0 || c.err != nil
 }
 
+func (c *conn) isDead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err != nil
+}
+
 // write writes requests. They are completed in any case. Only one goroutine at a
 // time may call it.
 func (c *conn) write(batch []*Request) {

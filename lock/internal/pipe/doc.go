@@ -27,8 +27,9 @@
 //     is unknown. The script may have run, and may still run until Answer.Open.
 //   - A request that may have run is never repeated.
 //   - A request whose caller has left is not written, and not sent again.
-//   - Requests of one Pipe are written in the order in which they were put,
-//     except those that are sent again because they did not run.
+//   - Requests of one name may arrive in any order, because they use several
+//     connections. But none overtakes a request that was posted to the Group before,
+//     unless one of them is sent again because it did not run.
 //   - A connection of an epoch before Config.Epoch is not used.
 //
 // # How an answer is read
@@ -97,15 +98,22 @@
 // always have a reader.
 //
 // Before a write, a connection without a reader is checked, unless the last answer
-// came within a millisecond. If bytes have come, the connection has failed. Within Config.Timeout after the last request the
-// reader reads again, and sees the end of an idle connection. Only a connection
-// of package resp over a socket can be led. See lead.go.
+// came within a millisecond. If bytes have come, the connection has failed. Within
+// Config.Timeout after the last request the reader reads again, and sees the end of
+// an idle connection. Only a connection of package resp over a socket can be led. See
+// lead.go.
 //
 // # Some callers
 //
-// While 2 to 12 calls of a Group are under way, callers write to the Pipe themselves,
-// and its resident reads. With more, the writer writes many requests at once. What
-// counts is the most calls of not long ago. A lone caller leads, as above.
+// A Group chooses by the most calls that were under way at once not long ago:
+//
+//	1         the caller leads the connection of its name, as above
+//	2         each caller leads a connection, whichever is idle
+//	3 to 12   callers write to the connection of their name, and its resident reads
+//	more      the writer writes many requests at once
+//
+// So requests of one name may use several connections. Not while a request that was
+// posted is under way: it would be overtaken.
 //
 // # Goroutines, locks and failure
 //

@@ -8,44 +8,76 @@ import (
 
 // Group has the connections for commands to one server. All methods are safe for concurrent use.
 //
+// While a few calls are under way, each leads a connection (see turn), whatever the name of its
+// request. So requests of one name arrive in any order. But a request that was posted, such as the
+// release of a hold that nobody has, is not overtaken by a request of its name that is sent later:
+// while one is under way, each name keeps to its own connection.
+//
 // While some calls are under way, each caller writes its request itself, because to wake the writer
 // takes longer. With more calls, one write for many of them is less work.
 type Group struct {
-	shared []*Pipe // immutable
+	pipes []*Pipe // immutable
 
 	// atomic
 	calls  atomic.Int32 // of Send, until Await returns
+	posted atomic.Int32 // requests that were posted and are under way
 	recent recent       // how many calls there were at once
 }
 
-// someCalls is how many calls may be under way for a caller to write its request itself.
-const someCalls = 12
+const (
+	// fewCalls is how many calls may be under way for a call to use any connection.
+	fewCalls = 2
+	// someCalls is how many calls may be under way for a caller to write its request itself.
+	someCalls = 12
+)
 
 // NewGroup returns a Group of so many connections. Each is dialled when it is needed. Close the Group
 // after ctx has ended. cfg must not be changed any more.
-func NewGroup(ctx context.Context, cfg *Config, shared int) *Group {
-	g := &Group{shared: make([]*Pipe, shared)}
-	for i := range g.shared {
-		g.shared[i] = New(ctx, cfg)
+func NewGroup(ctx context.Context, cfg *Config, connections int) *Group {
+	g := &Group{pipes: make([]*Pipe, connections)}
+	for i := range g.pipes {
+		g.pipes[i] = New(ctx, cfg)
 	}
 	return g
 }
 
 // Put queues r. number chooses the connection, and is the same for all requests of a name. r is
 // completed in any case.
-func (g *Group) Put(r *Request, number uint64) { g.pipe(number).Put(r) }
+func (g *Group) Put(r *Request, number uint64) {
+	if r.state.Load() == posted && r.posts == nil {
+		r.posts = &g.posted
+		g.posted.Add(1)
+	}
+	g.pipe(number).Put(r)
+}
 
 // Send is Put for a goroutine that calls Await next. It may wait for the answer for some
 // milliseconds, see Pipe.Send.
 func (g *Group) Send(r *Request, number uint64) {
-	n := g.calls.Add(1)
 	r.ticket = ticket{group: g}
+	n := g.calls.Add(1)
+	most := g.recent.most(n)
 	p := g.pipe(number)
-	if most := g.recent.most(n); n == 1 || most > someCalls {
-		p.Send(r)
-	} else if !p.tryLead(r) && !p.writeNow(r) {
+	if n > 1 && most <= fewCalls && g.posted.Load() == 0 {
+		p = g.idle(number)
+	}
+	if !p.tryLead(r) && (most > someCalls || !p.writeNow(r)) {
 		p.Put(r)
 	}
+}
+
+// idle returns a connection over which no request is under way, if there is one, and otherwise that
+// of number. In that case a connection that was not needed until now is made.
+func (g *Group) idle(number uint64) *Pipe {
+	for i := range g.pipes {
+		if p := g.pipe(number + uint64(i)); p.isIdle() {
+			return p
+		}
+	}
+	for _, p := range g.pipes {
+		p.warm()
+	}
+	return g.pipe(number)
 }
 
 // ticket is the part of a call in a Group, from Send to the end of Await. The zero ticket has none.
@@ -78,12 +110,12 @@ func (c *recent) most(n int32) int32 {
 	return max(n, c.now.Load(), c.before.Load())
 }
 
-func (g *Group) pipe(number uint64) *Pipe { return g.shared[number%uint64(len(g.shared))] }
+func (g *Group) pipe(number uint64) *Pipe { return g.pipes[number%uint64(len(g.pipes))] }
 
 // Drop closes the connections in use, because the server's epoch has ended.
 func (g *Group) Drop() {
 	var wg sync.WaitGroup
-	for _, p := range g.shared {
+	for _, p := range g.pipes {
 		wg.Go(p.Drop)
 	}
 	wg.Wait()
@@ -92,7 +124,7 @@ func (g *Group) Drop() {
 // Close fails all requests with why, including later ones. It returns when no goroutine of the
 // Group runs.
 func (g *Group) Close(why error) {
-	for _, p := range g.shared {
+	for _, p := range g.pipes {
 		p.Close(why)
 	}
 }

@@ -29,6 +29,8 @@ type Pipe struct {
 	live   *conn      // the connection in use, or nil
 	batch  bool       // the writer has requests that it has not written yet
 	led    bool       // a caller writes
+	early  bool       // the writer dials although no request is queued
+	warmed bool       // early was set since the last connection was made
 
 	calm atomic.Pointer[conn] // live, if a caller may lead it; nil otherwise. Changed under conn.mu
 	one  [1]*Request          // what a caller writes; of the one that does
@@ -58,6 +60,30 @@ func (p *Pipe) Put(r *Request) {
 		p.work.Signal()
 	}
 	p.mu.Unlock()
+}
+
+// isIdle reports whether there is a connection that works, and no request is under way.
+func (p *Pipe) isIdle() bool {
+	p.mu.Lock()
+	c, idle := p.live, len(p.queue) == 0 && !p.batch && !p.led
+	p.mu.Unlock()
+	return idle && c != nil && !c.busy()
+}
+
+// warm makes the writer dial before the first request, unless that was done in vain.
+func (p *Pipe) warm() {
+	p.mu.Lock()
+	c := p.live
+	p.mu.Unlock()
+	if c != nil && !c.isDead() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live == c && !p.warmed {
+		p.early, p.warmed = true, true
+		p.work.Signal()
+	}
 }
 
 // Close fails all requests with why, including later ones. It returns when no
@@ -107,7 +133,7 @@ func (p *Pipe) next(spare []*Request) (batch []*Request, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.batch = false
-	for (len(p.queue) == 0 || p.led) && p.closed == nil {
+	for (len(p.queue) == 0 && !p.early || p.led) && p.closed == nil {
 		p.work.Wait()
 	}
 	if p.live != nil && p.live.busy() && p.closed == nil {
@@ -122,7 +148,7 @@ func (p *Pipe) next(spare []*Request) (batch []*Request, open bool) {
 		return nil, false
 	}
 	batch = p.queue
-	p.queue, p.batch = spare[:0], true
+	p.queue, p.batch, p.early = spare[:0], true, false
 	return batch, true
 }
 
@@ -189,7 +215,7 @@ func (p *Pipe) use(c *conn) error {
 	if p.closed != nil {
 		return p.closed
 	}
-	p.live = c
+	p.live, p.warmed = c, false
 	p.wg.Go(p.cfg.Cast.As("read answers", c.read))
 	return nil
 }

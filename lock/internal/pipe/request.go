@@ -45,6 +45,8 @@ type Request struct {
 	odd    uint8     // of those, when the server's clock was not what it had been
 	answer Answer
 
+	posts *atomic.Int32 // counts r until it is completed; nil if it is not counted
+
 	ticket ticket // used by the caller
 
 	last time.Time // see Within; zero without a limit
@@ -199,6 +201,9 @@ func (r *Request) Fail(err error) { r.complete(resp.Reply{}, err) }
 // complete gives the answer to the caller, or to late if no caller waits.
 func (r *Request) complete(reply resp.Reply, err error) {
 	r.answer.Reply, r.answer.Err = reply, err
+	if r.posts != nil {
+		r.posts.Add(-1)
+	}
 	if !broken(err) {
 		r.answer.Open = time.Time{} // it was carried out, or will not be
 	}

@@ -215,15 +215,15 @@ func (s *Server) Attachment() Attachment {
 // Subscriber returns the connection for pub/sub.
 func (s *Server) Subscriber() *pubsub.Subscriber { return s.subscriber }
 
-// Put queues a request. The request is completed in any case. Requests of one name stay in
-// order while their connection works, whatever their keys are.
+// Put queues a request. The request is completed in any case. Requests of one name may arrive in
+// any order, but none overtakes one that was posted before, see pipe.Group.
 func (s *Server) Put(r *pipe.Request) {
 	if s.isCommand(r) {
 		s.commands.Put(r, s.numberOf(r))
 	}
 }
 
-// Send is like Put, but the caller must wait for the answer next, see pipe.Pipe.Send.
+// Send is like Put, but the caller must wait for the answer next, see pipe.Group.Send.
 func (s *Server) Send(r *pipe.Request) {
 	if s.isCommand(r) {
 		s.commands.Send(r, s.numberOf(r))
