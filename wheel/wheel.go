@@ -130,7 +130,6 @@ func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error
 		return ErrNilTask
 	}
 	var old *shard
-	prefetch(t)
 	now := w.now()
 	if w.elsewhere(now) {
 		return ErrBubble
