@@ -6,9 +6,13 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wheellock/wheellock/bench/peers/internal/rows"
 )
+
+// takeLimit is how long measureHeld takes locks. What a client has not taken by then is an error.
+const takeLimit = time.Minute
 
 // measureHeld takes many locks and measures the live heap then. The names of the locks count, because
 // they are made here. The slice of the returned locks does not.
@@ -16,11 +20,13 @@ func measureHeld(run rows.Run) result {
 	l := newLocker(run.Impl, *pause)
 	warm(l)
 	ctx := context.Background()
+	taking, stop := context.WithTimeout(ctx, takeLimit) // some clients release their locks when it ends
+	defer stop()
 	held := make([]unlocker, run.N)
 	var errs atomic.Int64
 	bytes, before := liveHeap(), runtime.NumGoroutine()
 	each(run.N, func(i int) {
-		h, err := l.lock(ctx, prefix+strconv.Itoa(i))
+		h, err := l.lock(taking, prefix+strconv.Itoa(i))
 		if err != nil {
 			errs.Add(1)
 			return

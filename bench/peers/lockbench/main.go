@@ -77,7 +77,7 @@ var (
 var tables = []rows.Table[result]{
 	{
 		Name: "pairs", Title: "Lock and unlock of distinct keys by %d goroutines",
-		Counts:  []int{128, 8, 2, 1},
+		Counts:  []int{128, 32, 16, 8, 4, 2, 1},
 		Impls:   append(slices.Clone(libraries), "wheellock-pool", "bare", "bare-limited"),
 		Measure: measurePairs,
 		Columns: []column{perS, p50, p99, clientCPU, redisCPU, scripts, failed},
