@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/locktable"
-	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // admit begins a call that takes something. It returns an error if the name is wrong, if ctx has

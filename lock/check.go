@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wheellock/wheellock/lock/internal/diagnosis"
-	"github.com/wheellock/wheellock/lock/internal/owner"
-	"github.com/wheellock/wheellock/lock/internal/record"
-	"github.com/wheellock/wheellock/lock/internal/servers"
-	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/support/diagnosis"
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 )
 
 // Check tries every command, right and setting that the client needs, on every

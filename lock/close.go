@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // Close ends the client:

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/renewal"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
 // tenant is a user of Redis with lock/SERVERS.md's rights for a prefix.

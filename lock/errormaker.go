@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/internal/wire"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
 // errorMaker makes the errors of this package of what the packages below it say, which cannot know

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/renewal"
 )
 

@@ -203,7 +203,7 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 		rows = append(rows, of...)
 	}
 	errortable.Compare(t, "testdata/errors.txt", rows, []string{
-		".", "sentinel", "cluster", "internal/endpoint", "internal/keys", "internal/hold",
+		".", "sentinel", "cluster", "internal/transport/endpoint", "internal/format/keys", "internal/engine/hold",
 	}, map[string][]string{
 		"no user sees it": {"the time of TryLockWithin is over"},
 		"it needs a proxy that changes answers, or two requests whose copies arrive late, and other tests have it": {

@@ -3,9 +3,9 @@ package lock
 import (
 	"slices"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/locktable"
-	"github.com/wheellock/wheellock/lock/internal/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/several"
 )
 
 // What tests of this package see of Client, Held and RedLock.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 )
 
 // Held is one successful Lock or TryLock. A re-entry has a Held of its own.

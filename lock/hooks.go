@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/record"
+	"github.com/wheellock/wheellock/lock/internal/support/record"
 	"github.com/wheellock/wheellock/renewal"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 )
 
 func TestInspectSaysWhoHoldsTheLock(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/locktable"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
-	"github.com/wheellock/wheellock/lock/internal/wire"
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
 

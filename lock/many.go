@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 )
 
 // manyAtOnce limits how many requests one call of TryLockMany or UnlockMany has

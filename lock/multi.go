@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/owner"
-	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // MultiLock takes several mutexes as one lock, either all or none of them. The

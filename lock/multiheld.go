@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/owner"
-	"github.com/wheellock/wheellock/lock/internal/several"
-	"github.com/wheellock/wheellock/lock/internal/watch"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/watch"
 )
 
 // MultiHeld is one successful Lock or TryLock of a MultiLock or a RedLock. A

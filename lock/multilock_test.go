@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/several"
 )
 
 // part is a member's hold.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/wait"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // Mutex is one re-entrant lock in Redis. All methods are safe for concurrent

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/endpoint"
-	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/internal/transport/endpoint"
+	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/lock/sentinel"
 )
 

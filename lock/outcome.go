@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // Outcome says how a call that takes a lock or permits ended. These calls are

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 )
 
 // WithOwner names the owner of the locks that are taken with the returned

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/wire"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/several"
 )
 
 // QuorumError says why there was no quorum for a RedLock. By errors.Is, it is

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/internal/resp"
-	"github.com/wheellock/wheellock/lock/internal/wait"
-	"github.com/wheellock/wheellock/lock/internal/wire"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
 
 const (

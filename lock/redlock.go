@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/locktable"
-	"github.com/wheellock/wheellock/lock/internal/owner"
-	"github.com/wheellock/wheellock/lock/internal/several"
-	"github.com/wheellock/wheellock/lock/internal/wait"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // RedLockConfig configures a RedLock. The zero RedLockConfig works.

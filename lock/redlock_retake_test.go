@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 )
 
 // TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock: each is empty

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/owner"
-	"github.com/wheellock/wheellock/lock/internal/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/several"
 )
 
 // retake brings a member of a RedLock back into a hold that has lost it. While the hold is trusted

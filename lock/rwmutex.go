@@ -1,6 +1,6 @@
 package lock
 
-import "github.com/wheellock/wheellock/lock/internal/hold"
+import "github.com/wheellock/wheellock/lock/internal/engine/hold"
 
 // RWMutex is a re-entrant lock with many readers or one writer. It is a pair of
 // Mutexes, Reader and Writer. Like every Mutex it is held by an owner, which

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/backlog"
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/record"
-	"github.com/wheellock/wheellock/lock/internal/role"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/support/backlog"
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/support/role"
 	"github.com/wheellock/wheellock/renewal"
 	"github.com/wheellock/wheellock/wheel"
 )

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/several"
-	"github.com/wheellock/wheellock/lock/internal/wait"
-	"github.com/wheellock/wheellock/lock/internal/wire"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // seated is the Held of one member of a MultiLock or a RedLock.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/hold"
-	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // TryLockWithin takes the lock and keeps it renewed. While another owner holds it,

@@ -55,7 +55,7 @@ type tests struct {
 // simulation has the product itself run under a scheduler, and never with -short. The others are
 // one kind of its worlds each.
 var (
-	simulation = tests{pkg: "./lock/internal/simulation", run: "^TestThePromisesHoldInEveryOrder$", worlds: 1000, most: simulating}
+	simulation = tests{pkg: "./lock/internal/proof/simulation", run: "^TestThePromisesHoldInEveryOrder$", worlds: 1000, most: simulating}
 	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$", worlds: 4000, most: simulating}
 	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$", worlds: 20_000, most: simulating}
 	ofOneName  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_one_name$", worlds: 20_000, most: simulating}
@@ -224,7 +224,7 @@ func run(ctx context.Context) error {
 	simulate := flag.Int("simulate", 0, "run the simulation in place of the tests, with `so many` small worlds and others")
 	draw := flag.Int("generate", 0, "plant `N` bugs that are drawn, in place of those of the list")
 	seed := flag.Uint64("seed", 1, "draw them with this `seed`")
-	in := flag.String("in", "lock/internal/hold,lock/internal/locktable,lock/internal/several,lock/internal/waitqueue,lock/internal/orphans,lock/internal/sender", "draw them in these `packages`")
+	in := flag.String("in", "lock/internal/engine/hold,lock/internal/engine/locktable,lock/internal/engine/several,lock/internal/engine/waitqueue,lock/internal/engine/orphans,lock/internal/transport/sender", "draw them in these `packages`")
 	flag.Var(&p, "part", "plant every Nth bug from the Kth on, `K/N`")
 	flag.Parse()
 	match, err := regexp.Compile(*only)

@@ -14,7 +14,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
-	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/dialing"
-	"github.com/wheellock/wheellock/lock/internal/endpoint"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/endpoint"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 

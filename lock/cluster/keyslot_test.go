@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
 // TestAllKeysOfALockShareItsSlot, as a server says, whatever its name and its prefix are:

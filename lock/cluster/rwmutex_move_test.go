@@ -13,7 +13,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
-	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
 // TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived: the lock and the list of waiting writers

@@ -12,8 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 
-	"github.com/wheellock/wheellock/lock/internal/dialing"
-	"github.com/wheellock/wheellock/lock/internal/endpoint"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/endpoint"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 
-	"github.com/wheellock/wheellock/lock/internal/resp"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 

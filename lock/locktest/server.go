@@ -10,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
-	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 

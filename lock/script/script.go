@@ -2,7 +2,7 @@
 // them by EVALSHA. Use this package to review the scripts, to load them ahead of
 // time or to write an ACL rule. A changed script has a new SHA. CHANGELOG.md says
 // whether clients with the old and the new script may share a Redis. For authors:
-// lock/internal/twin has a model of every script, which must change with it.
+// lock/internal/proof/twin has a model of every script, which must change with it.
 //
 // A script that takes or changes something has a time limit, which is an argument. After
 // that time the script changes nothing, so a late request does no harm. The check is in

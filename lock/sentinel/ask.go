@@ -14,7 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 )
 
 // master is what a sentinel says about the master.

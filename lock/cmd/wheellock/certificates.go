@@ -8,7 +8,7 @@ import (
 	"os"
 	"regexp"
 
-	"github.com/wheellock/wheellock/lock/internal/endpoint"
+	"github.com/wheellock/wheellock/lock/internal/transport/endpoint"
 )
 
 // readCertificates reads the files of -cacert, -cert and -key. All its errors are errors of usage.

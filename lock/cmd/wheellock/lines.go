@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/backlog"
+	"github.com/wheellock/wheellock/lock/internal/support/backlog"
 )
 
 const (

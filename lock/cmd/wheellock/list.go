@@ -12,8 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/diagnosis"
-	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/support/diagnosis"
 )
 
 const (

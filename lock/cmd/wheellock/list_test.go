@@ -23,7 +23,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
 // list runs list and returns its lines, sorted.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
-	"github.com/wheellock/wheellock/lock/internal/endpoint"
+	"github.com/wheellock/wheellock/lock/internal/transport/endpoint"
 	"github.com/wheellock/wheellock/lock/sentinel"
 	"github.com/wheellock/wheellock/lock/topology"
 )

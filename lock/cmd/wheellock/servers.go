@@ -8,7 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
-	"github.com/wheellock/wheellock/lock/internal/diagnosis"
+	"github.com/wheellock/wheellock/lock/internal/support/diagnosis"
 )
 
 // standardRedis is the URL of Redis if none is given.

@@ -1,0 +1,248 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+	"github.com/wheellock/wheellock/lock/internal/transport/sender"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// attempt is one outermost acquisition that runs. It uses one field as long as
+// Redis answers. After an unknown outcome it takes a new field, and package
+// orphans releases the old one. Only a waiter of a FairMutex keeps its field.
+type attempt struct {
+	Wanted
+	k      *Keeper
+	seq    uint64
+	waiter *locktable.Waiter[*Hold] // of its queue
+	held   *Held                    // what the waiter got
+}
+
+// field is the field that the hold will have.
+func (a *attempt) field() string { return fieldOf(a.k.cfg.ID, a.Kind, a.Owner, a.seq) }
+
+// claim is a's claim to its field.
+func (a *attempt) claim() claim { return claim{a.k, a.Kind, a.Name, a.field(), a.Lease} }
+
+// try sends once a script that takes a's lock. If left is not nil, it is called when the answer comes
+// after the caller has left.
+func (a *attempt) try(ctx context.Context, call wire.Call, left func()) wire.Outcome {
+	if !a.k.Orphans.Begin() {
+		return wire.Outcome{Result: wire.Closed}
+	}
+	ans := a.send(ctx, call, a.lateHandler(wire.ReadAcquire, left))
+	if !ans.Left {
+		defer a.k.Orphans.End()
+	}
+	o := a.k.read("acquire", ans, wire.ReadAcquire)
+	if o.Result != wire.Granted {
+		return a.failTry(o, ans)
+	}
+	return a.grant(ctx, ans, o)
+}
+
+// lateHandler returns what gets the answer when the caller has left. What the script brings goes back.
+func (a *attempt) lateHandler(read func(resp.Reply) wire.Outcome, left func()) func(pipe.Answer) {
+	k, name, kind, lease, own, seq := a.k, a.Name, a.Kind, a.Lease, a.Owner, a.seq
+	return func(ans pipe.Answer) {
+		defer k.Orphans.End()
+		if left != nil {
+			left()
+		}
+		claim{k, kind, name, fieldOf(k.cfg.ID, kind, own, seq), lease}.ended(k.read("acquire", ans, read), ans)
+	}
+}
+
+// send sends once a script that takes a's field and removes the fields whose release is pending.
+// Orphans.Begin was called. End is called when nobody has to do with the field any more: by late if the
+// caller has left, else by the caller.
+func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answer)) pipe.Answer {
+	call = call.With(a.k.Orphans.Named(kinds[a.Kind].family, a.Name))
+	a.k.Counts.Tries.Add(1)
+	if call.Least > 0 {
+		return sender.Mint(ctx, a.k.Network, a.Name, call, late)
+	}
+	return a.k.Network.Send(ctx, a.Name, call, late)
+}
+
+// failTry takes a new field if the script may have taken this one. It returns o.
+func (a *attempt) failTry(o wire.Outcome, ans pipe.Answer) wire.Outcome {
+	if o.Result != wire.Refused && a.claim().ended(o, ans) {
+		a.newField()
+	}
+	return o
+}
+
+// grant makes a hold of an acquisition that Redis has granted. ans.Open is until when an earlier
+// request with the same field may still be carried out.
+func (a *attempt) grant(ctx context.Context, ans pipe.Answer, o wire.Outcome) wire.Outcome {
+	k := a.k
+	if ans.Acks < k.cfg.Replicas {
+		a.undo(ctx, ans.Open)
+		return wire.Outcome{Result: wire.NotReplicated, Wanted: int64(k.cfg.Replicas), Taken: int64(ans.Acks)}
+	}
+	var r *run
+	if o.Reserved > 0 {
+		r = k.newRun(a.Owner, a.seq, ans.Stamp, o)
+	}
+	h, leased := a.newHold(r, a.seq, o.Token)
+	if !a.Kind.Exclusive() {
+		h.token = 0 // none was minted
+	}
+	if !ans.Open.IsZero() {
+		h.noteOpenUntil(ans.Open)
+	}
+	err := k.keep(h, leased, renewal.Terms{
+		Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed, MaxHoldEnd: a.MaxHoldEnd,
+	})
+	switch {
+	case errors.Is(err, renewal.ErrClosed) && wait.Closed(k.cfg.Closing):
+		a.retire(ans.Open)
+		return wire.Outcome{Result: wire.Closed}
+	case err != nil: // the answer came after the hold was no longer safe, or after its server was retired
+		a.retire(ans.Open)
+		return wire.Outcome{Result: wire.Unknown, Op: "acquire", Cause: err}
+	case !k.Table.Adopt(h, a.waiter):
+		h.lease.Release()
+		a.retire(ans.Open)
+		return wire.Outcome{Result: wire.Closed}
+	}
+	a.held = h.firstHeld(a.Renewed)
+	return o
+}
+
+// firstHeld is the Held of the acquisition.
+func (h *Hold) firstHeld(renewed bool) *Held {
+	if h.k.cfg.DropForgotten {
+		return h.anotherHeld(renewed)
+	}
+	h.first.begin(h, renewed)
+	return &h.first
+}
+
+// newHold returns the hold that a gets, of r or, if that is nil, of no run, and what its
+// lease belongs to. a may be trying meanwhile, so seq is not its own.
+func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o carrier.Owner) {
+	if r == nil {
+		h = &Hold{}
+		o = h
+	} else {
+		x := &runHold{run: r}
+		h, o = &x.Hold, x
+	}
+	h.k, h.name, h.kind = a.k, a.Name, a.Kind
+	h.owner, h.seq, h.token, h.count = a.Owner, seq, token, 1
+	if a.Renewed {
+		h.renewing = 1
+	}
+	h.lengthen(a.Lease)
+	return h, o
+}
+
+// undo releases a lock that an attempt has taken and may not keep. The attempt gets
+// a new field.
+func (a *attempt) undo(ctx context.Context, open time.Time) {
+	ans := a.k.Network.Send(ctx, a.Name, a.k.calls.release(a.Kind, a.Name, []byte(a.field())), nil)
+	if ans.Err != nil || !open.IsZero() {
+		a.retire(open)
+		return
+	}
+	a.newField()
+}
+
+// retire leaves the field to the orphans and takes a new one.
+func (a *attempt) retire(open time.Time) {
+	a.releaseLater(open)
+	a.newField()
+}
+
+// releaseLater leaves the field to the orphans. open is until when a request with it may still be
+// carried out; zero if none may.
+func (a *attempt) releaseLater(open time.Time) {
+	if open.IsZero() {
+		a.claim().releaseLater()
+		return
+	}
+	a.claim().releaseUnconfirmed(open)
+}
+
+// newField takes a new field.
+func (a *attempt) newField() {
+	if a.Kind == Permits {
+		a.Owner = newPermits(a.Permits).asOwner()
+		return
+	}
+	a.seq = a.k.seqs.Add(1)
+}
+
+// waitInLine takes the lock, in the queue of its kind.
+func (a *attempt) waitInLine(ctx context.Context, wants locktable.Acquisition[*Hold], r locktable.Request) (*Held, error) {
+	queue := kinds[a.Kind].queue
+	if a.Kind == Read && a.k.cfg.ReadersFirst {
+		queue = waitqueue.ReadersAlone
+	}
+	r.Owner, r.Joint, r.Try = a.Owner, a.Shared, !a.Wait
+	w := a.k.Table.NewWaiter(locktable.Key{Name: a.Name, Kind: queue}, wants, r)
+	defer w.End()
+	a.waiter = w
+	var err error
+	if o := w.Run(ctx); o.Result != wire.Granted {
+		err = a.k.errors.Of(ctx, a.Name, o)
+	}
+	if a.Wait && w.Waited() {
+		var h *Hold
+		if err == nil {
+			h = a.held.h
+		}
+		a.k.cfg.Observer.Waited(ctx, a.Name, time.Duration(a.k.Table.Now()-a.Began), h, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.held, nil
+}
+
+// Reenter implements locktable.Acquisition.
+func (a *attempt) Reenter(ctx context.Context, h *Hold) (o wire.Outcome) {
+	if h.kind != a.Kind {
+		return wire.Failure(errOtherKind(a.Name))
+	}
+	a.held, o = h.reenter(ctx, a.Lease, a.Renewed)
+	return o
+}
+
+// Follows implements locktable.Acquisition.
+func (a *attempt) Follows(h *Hold, over bool) bool {
+	return a.Kind == h.kind && (!over || kinds[h.kind].handedOver)
+}
+
+// Take implements locktable.Acquisition.
+func (a *attempt) Take(h *Hold) { a.held = h.firstHeld(a.Renewed) }
+
+// RefuseDeadlock implements locktable.Acquisition. No owner of these kinds waits for itself.
+func (a *attempt) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Closed} }
+
+// Channel implements locktable.Acquisition.
+func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }
+
+// Refusal implements locktable.Acquisition. For a hold of this client, ttl counts to the end of its
+// trust. The lease of a hold that is renewed ends a margin later.
+func (a *attempt) Refusal(ttl time.Duration) wire.Outcome {
+	o := wire.Outcome{Result: wire.Refused, TTL: ttl}
+	if h := a.k.Table.Live(a.Name); h != nil {
+		o.By = wire.Ours
+		if h.isRenewed() {
+			o.TTL += a.k.cfg.Watchdog.Margin(a.k.cfg.Lease)
+		}
+	}
+	return o
+}

@@ -1,0 +1,125 @@
+package hold
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/transport/network"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+)
+
+// calls has what script calls need beyond the holds, and says which script belongs to a kind.
+// Package wire has the arguments and the answers.
+type calls struct {
+	// immutable after New
+	network   network.Network
+	slots     bool          // keys live in the slots of a Cluster
+	counters  keys.Counters // of tokens
+	ioTimeout time.Duration
+}
+
+// publisher is publish where that may be another command than PUBLISH, and nil elsewhere.
+func (s *calls) publisher(name string) any {
+	if s.slots {
+		return s.publish(name)
+	}
+	return nil
+}
+
+// publish is the command that publishes a release of name.
+func (s *calls) publish(name string) any { return s.network.Publisher(name) }
+
+// release is the script that gives back a whole hold of that kind or, of a FairMutex, a place
+// in the queue. One count alone is given back by a re-entry, which has a time limit.
+func (s *calls) release(k Kind, name string, field []byte) wire.Call {
+	switch k {
+	case Fair:
+		return wire.FairRelease(name, string(field), time.Now(), fairGraceOf(s.ioTimeout)/2, s.publish(name))
+	case Read:
+		return wire.ReadRelease(name, string(field), s.publisher(name))
+	case Write:
+		return wire.WriteRelease(name, string(field), s.publisher(name))
+	case Permits:
+		return wire.PermitRelease(name, string(field), s.publisher(name))
+	}
+	return wire.Release(name, field, s.publisher(name))
+}
+
+// reenter is the script that sets the count of a hold, which must be there, and its least
+// lease.
+func (s *calls) reenter(k Kind, name, field string, count int32, lease time.Duration) wire.Call {
+	switch k {
+	case Read:
+		return wire.ReadReenter(name, field, count, lease)
+	case Permits:
+		return wire.PermitExtend(name, field, lease, time.Now())
+	}
+	return wire.Reenter(name, field, count, lease)
+}
+
+// force is the script that deletes holds, whose fields come behind the arguments. left is what
+// a key is that it leaves alone.
+func (s *calls) force(k Kind, name string) (call wire.Call, left string) {
+	const notMutex = "is a hash of other things than owners and counts"
+	switch k {
+	case Fair:
+		return wire.FairForce(name, s.publish(name)), notMutex
+	case Read, Write:
+		return wire.RWForce(name, s.publish(name)), "is no read-write lock"
+	}
+	return wire.Force(name, s.publish(name)), notMutex
+}
+
+// Outcome says how a call for op ended that Redis refused or did not answer. a.Err is not nil.
+func (k *Keeper) Outcome(op string, a pipe.Answer) wire.Outcome {
+	o := wire.Outcome{Result: wire.Unknown, Op: op, Cause: a.Err}
+	switch {
+	case errors.Is(a.Err, k.cfg.Closed) && a.Stamp.IsZero(): // nothing was written
+		o.Result = wire.Closed
+	case !k.calls.slots && pipe.OfCluster(a.Err), pipe.Definite(a.Err), op == "acquire" && a.Stamp.IsZero() && pipe.Distrusts(a.Err):
+		o.Result = wire.Denied
+	case isNotSent(op, a):
+		o.Result = wire.NotSent
+	}
+	return o
+}
+
+// isNotSent reports whether it is certain that a request was not sent, and the client does not send
+// it later. The outcome of a read is unknown in any case.
+func isNotSent(op string, a pipe.Answer) bool {
+	var reply redis.Error // with which a dial ended
+	return a.Stamp.IsZero() && !a.Left && !errors.As(a.Err, &reply) &&
+		slices.Contains([]string{"acquire", "drain", "reenter", "guard", "force"}, op)
+}
+
+// read says how a call for op ended whose answer read reads.
+func (k *Keeper) read(op string, a pipe.Answer, read func(resp.Reply) wire.Outcome) wire.Outcome {
+	if a.Err != nil {
+		return k.Outcome(op, a)
+	}
+	return read(a.Reply)
+}
+
+// readPresence is read of a script that changes a hold.
+func (k *Keeper) readPresence(op string, a pipe.Answer) wire.Outcome {
+	if a.Err != nil {
+		return k.Outcome(op, a)
+	}
+	return wire.ReadPresence(op, a.Reply)
+}
+
+// counterOf returns the key of the counter that mints the tokens of a lock, and
+// the least token, in whose place the server's clock stands where it is known
+// (script/mint.lua). 1: the counter is Redisson's, and no clock counts.
+func (s *calls) counterOf(k Kind, name string) (string, int64) {
+	if k == Fenced {
+		return keys.FencedCounter(name), 1
+	}
+	return s.counters.Key(name), wire.LeastToken(time.Now())
+}

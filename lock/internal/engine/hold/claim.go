@@ -1,0 +1,79 @@
+package hold
+
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// claim is a field that may be in Redis, or may come there, without a holder.
+type claim struct {
+	k     *Keeper
+	kind  Kind
+	name  string
+	field string
+	lease time.Duration // how long it is in Redis at most
+}
+
+// ended gives back what the script that takes the field has brought, or may have brought or may still
+// bring. Its caller has nothing of it. ended reports whether there was something to give back, so
+// that the field is not used again.
+func (c claim) ended(o wire.Outcome, a pipe.Answer) (owed bool) {
+	switch {
+	case o.Result == wire.Granted || a.Taken:
+		c.releaseLater()
+	case mayHaveRun(o, a):
+		c.releaseUnconfirmed(a.Open)
+	default:
+		return false
+	}
+	return true
+}
+
+// mayHaveRun reports whether a request that ended so may have been carried out, or
+// may still be carried out. A request that was never written cannot.
+func mayHaveRun(o wire.Outcome, a pipe.Answer) bool {
+	return o.Result == wire.Unknown && !a.Stamp.IsZero()
+}
+
+// releaseLater leaves a field that is in Redis to the orphans.
+func (c claim) releaseLater() { c.k.Orphans.Add(c.newOrphan()) }
+
+// releaseUnconfirmed is releaseLater for a field that may have been taken or may still be taken. It may be
+// taken until open. If open is zero, that time is not known.
+func (c claim) releaseUnconfirmed(open time.Time) { c.k.Orphans.AddUnanswered(c.newOrphan(), open) }
+
+func (c claim) newOrphan() orphans.Field {
+	f := orphans.Field{Name: c.name, Family: kinds[c.kind].family, Text: c.field, Lease: c.lease}
+	if c.kind != Fair {
+		f.Release = c.k.calls.release(c.kind, c.name, []byte(c.field))
+		return f
+	}
+	f.Together = func(fields []string) wire.Call {
+		return c.k.calls.release(c.kind, c.name, []byte(fields[0])).With(fields[1:])
+	}
+	return f
+}
+
+// releaseLater leaves the field of a hold that was given out to the orphans, for as
+// long as Redis may have it.
+func (h *Hold) releaseLater() {
+	lease := max(time.Until(h.lease.Deadline())+h.k.cfg.Watchdog.Config().Margin+h.k.cfg.IOTimeout, h.k.cfg.Lease, h.longestLease())
+	c := claim{h.k, h.kind, h.name, h.field(), lease}
+	if open := h.openFor(); h.kind == Fair && open > 0 {
+		c.releaseUnconfirmed(time.Now().Add(open))
+		return
+	}
+	c.releaseLater()
+}
+
+// releaseCopyLater leaves the field of a hold that was released to the orphans, if a copy of a request
+// of its waiter may still take it again. A waiter of a FairMutex keeps its field after a request
+// that was not answered. While it is held, the field is nobody's orphan.
+func (h *Hold) releaseCopyLater() {
+	if h.kind == Fair && h.openFor() > 0 {
+		h.releaseLater()
+	}
+}

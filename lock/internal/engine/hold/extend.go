@@ -1,0 +1,141 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Extend makes the lease last for at least d from now.
+func (x *Held) Extend(ctx context.Context, d time.Duration) error {
+	if err := CheckLease(x.h.name, d); err != nil {
+		return err
+	}
+	h := x.h
+	if err := h.enter(ctx); err != nil {
+		return fmt.Errorf("lock: extend of %q was not sent: %w: try again", h.name, &busyError{err})
+	}
+	var a pipe.Answer
+	defer func() { h.leave(a) }()
+	for try := 0; ; try++ {
+		h.mu.Lock()
+		err, count := x.extendableLocked(), h.count
+		h.mu.Unlock()
+		if err == nil {
+			err = h.checkMaxHold(d)
+		}
+		if err != nil {
+			return err
+		}
+		h.lengthen(d)
+		began := time.Now()
+		a = h.send(ctx, h.k.calls.reenter(h.kind, h.name, h.field(), count, d))
+		if h.kind == Permits {
+			a.Stamp = began // Redis is told an end, not a length
+		}
+		switch o := h.k.readPresence("extend", a); {
+		case a.Err != nil:
+			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
+				return h.k.errors.Of(ctx, h.name, o)
+			}
+			continue
+		case o.Result == wire.Unknown:
+			return h.k.errors.Of(ctx, h.name, o)
+		case h.has(leaving):
+			return h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
+		case o.Result == wire.Gone:
+			return h.lostByLease(renewal.NotOwner)
+		case !h.lease.Extend(a.Stamp, d):
+			h.setFlag(unsure, true)
+			if h.has(leaving) {
+				return h.k.errors.NotHeld(h.name)
+			}
+			return h.lostByLease(renewal.TrustEnded)
+		}
+		return nil
+	}
+}
+
+// extendableLocked is errLocked, but a closing client still keeps its holds.
+func (x *Held) extendableLocked() error {
+	if x.h.closing && !x.h.has(lost) && x.state.Load() == isHeld && !x.h.has(leaving) {
+		return nil
+	}
+	err := x.errLocked()
+	return err
+}
+
+// checkMaxHold refuses a lease that would last beyond the end of Config.MaxHold, if h is renewed. Redis
+// would have the field after the hold was lost.
+func (h *Hold) checkMaxHold(d time.Duration) error {
+	end := h.lease.MaxHoldEnd()
+	h.mu.Lock()
+	limited := h.renewing > 0 && !end.IsZero()
+	h.mu.Unlock()
+	now := time.Now()
+	if last := now.Add(d); !limited || !last.After(end) || !last.After(h.lease.Deadline()) {
+		return nil
+	}
+	return fmt.Errorf("lock: %q: the lease is %v: it must end in %v, when the time of Config.MaxHold has passed: ask for a shorter one", h.name, d,
+		max(end.Sub(now), 0).Truncate(time.Millisecond))
+}
+
+// reenter takes one more count. The Outcome is Gone if the hold has ended before the caller
+// had it, so the caller needs a fresh attempt. If ctx ends before the hold's turn has come,
+// nothing was sent to Redis, and the error is ctx's and not ErrUnknown.
+func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, wire.Outcome) {
+	if err := h.enter(ctx); err != nil {
+		return nil, wire.Failure(fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, &busyError{err}))
+	}
+	var a pipe.Answer
+	defer func() { h.leave(a) }()
+	h.mu.Lock()
+	count, left, lost := h.count+1, h.has(leaving), h.has(lost)
+	h.mu.Unlock()
+	if left || lost {
+		return nil, wire.Outcome{Result: wire.Gone}
+	}
+	if !renewed {
+		if err := h.checkMaxHold(lease); err != nil {
+			return nil, wire.Failure(err)
+		}
+	}
+	h.lengthen(lease)
+	a = h.send(ctx, h.k.calls.reenter(h.kind, h.name, h.field(), count, lease))
+	o := h.k.readPresence("reenter", a)
+	if o.Result != wire.Granted && o.Result != wire.Gone {
+		return nil, o
+	}
+	there := o.Result == wire.Granted
+	trusted := there && h.lease.Extend(a.Stamp, lease)
+	if there && !trusted {
+		h.setFlag(unsure, true)
+	}
+	h.mu.Lock()
+	left = h.has(leaving)
+	if trusted && !left {
+		h.count++
+		if renewed {
+			h.renewing++
+		}
+	}
+	renewing := h.renewing
+	h.mu.Unlock()
+	switch {
+	case left:
+		return nil, wire.Outcome{Result: wire.Gone} // the last Unlock did not wait any longer
+	case !there:
+		return nil, wire.Failure(h.lostByLease(renewal.NotOwner))
+	case !trusted:
+		return nil, wire.Failure(h.lostByLease(renewal.TrustEnded))
+	}
+	if renewed && renewing == 1 {
+		h.settle()
+	}
+	return h.anotherHeld(renewed), o
+}

@@ -1,0 +1,184 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// fairLines has the fairLine of each name that calls of this client wait for.
+type fairLines struct {
+	mu     sync.Mutex // guards the fields below; never held during I/O
+	byName map[string]*fairLine
+}
+
+// fairLine has what the waiters of one FairMutex in this client share. Their signs of life go
+// in one request, and its answer says to all of them who is the first in the queue.
+//
+// One request is under way at a time. Waiters that come meanwhile go with the next one. If a
+// request is not answered, the waiters that it was for and those that came meanwhile back off,
+// and the first that is back asks alone. So a server that stalls gets one request and not
+// thousands, and no waiter sends fair_take before that request was answered.
+type fairLine struct {
+	// immutable
+	k    *Keeper
+	name string
+
+	places int // waiters that share it; guarded by fairLines.mu
+
+	mu      sync.Mutex // guards the fields below; never held during I/O
+	next    []fairAsk  // of the next request
+	asking  bool       // a request is under way
+	unknown int        // requests in a row that were not answered
+
+	// the first in the queue, as last seen
+	first, sign string
+	missed      int       // periods that its sign names, in which it stayed the same
+	seen        time.Time // when the last of these ended; zero: with the next answer
+}
+
+// fairAsk is a waiter's part of a request.
+type fairAsk struct {
+	place  wire.FairPlace
+	answer chan<- fairAnswer // of capacity 1
+}
+
+// fairAnswer is what a waiter learns from the answer to a request.
+type fairAnswer struct {
+	outcome wire.Outcome // Refused if Redis answered
+	queue   wire.FairQueue
+	left    bool // nothing was done for it: it must send fair_take
+	dead    bool // the first in the queue is dead, and this waiter passes it over
+}
+
+// maxSigns is for how many waiters one request is. Redis does nothing else meanwhile.
+const maxSigns = 128
+
+// join returns the fairLine of a name, until leave is called.
+func (l *fairLines) join(k *Keeper, name string) *fairLine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.byName[name]
+	if line == nil {
+		line = &fairLine{k: k, name: name}
+		if l.byName == nil {
+			l.byName = make(map[string]*fairLine)
+		}
+		l.byName[name] = line
+	}
+	line.places++
+	return line
+}
+
+// leave undoes join.
+func (l *fairLines) leave(line *fairLine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if line.places--; line.places == 0 {
+		delete(l.byName, line.name)
+	}
+}
+
+// ask gives a sign of life for a waiter, together with others, and waits for the answer until
+// ctx ends. answer is the waiter's own channel, of capacity 1, which it uses for no other purpose.
+func (l *fairLine) ask(ctx context.Context, place wire.FairPlace, answer chan fairAnswer) fairAnswer {
+	l.mu.Lock()
+	l.next = append(l.next, fairAsk{place, answer})
+	batch := l.batchLocked()
+	l.mu.Unlock()
+	l.post(batch)
+	select {
+	case a := <-answer:
+		return a
+	case <-ctx.Done():
+		return fairAnswer{outcome: l.k.Outcome("acquire", pipe.Answer{Err: wait.Ended(ctx), Left: true})}
+	}
+}
+
+// batchLocked takes what the next request is for. It returns nil if a request is under way or
+// nobody asks.
+func (l *fairLine) batchLocked() []fairAsk {
+	n := min(len(l.next), maxSigns)
+	if l.asking || n == 0 {
+		return nil
+	}
+	l.asking = true
+	batch := l.next[:n:n]
+	if l.next = l.next[n:]; len(l.next) == 0 {
+		l.next = nil
+	}
+	return batch
+}
+
+// post sends a request. It does not wait.
+func (l *fairLine) post(batch []fairAsk) {
+	if len(batch) == 0 {
+		return
+	}
+	cfg := &l.k.cfg
+	call := wire.FairSign{Name: l.name, Now: time.Now(), Queue: fairQueueOf(cfg), Grace: fairGraceOf(cfg.IOTimeout), Period: fairNextSign(cfg)}
+	for _, a := range batch {
+		call.Places = append(call.Places, a.place)
+	}
+	l.k.Network.Post(l.name, call.Call(), func(a pipe.Answer) { l.answered(batch, a) })
+}
+
+// answered tells the waiters of a request its answer, and sends the next one. It does not block.
+func (l *fairLine) answered(batch []fairAsk, a pipe.Answer) {
+	var o wire.Outcome
+	var queue wire.FairQueue
+	var left []bool
+	if a.Err != nil {
+		o = l.k.Outcome("acquire", a)
+	} else {
+		o, queue, left = wire.ReadFairSign(a.Reply, len(batch))
+	}
+	answered := o.Result == wire.Refused
+	if _, said := a.Err.(redis.Error); a.Err != nil && !said && !errors.Is(a.Err, l.k.cfg.Closed) {
+		l.k.Counts.Signs.Add(1)
+	}
+	l.mu.Lock()
+	l.asking = false
+	dead := false
+	if !answered {
+		if l.unknown++; l.unknown > 1 {
+			l.seen = time.Time{} // an outage kills nobody: it is no time in which a sign was missed
+		}
+		batch, l.next = append(batch, l.next...), nil
+	} else {
+		l.unknown = 0
+		dead = l.lookLocked(queue)
+	}
+	more := l.batchLocked()
+	l.mu.Unlock()
+	l.post(more)
+	for i, ask := range batch {
+		ask.answer <- fairAnswer{outcome: o, queue: queue, left: answered && left[i], dead: dead && i == 0}
+	}
+}
+
+// lookLocked notes who is the first in the queue. It reports whether that waiter is dead and one of
+// the waiters that asked passes it over; if that fails, another one does so after a period. It
+// counts the signs of life that the first did not give, one for each period that its last sign
+// names. Only periods in which Redis answered us count.
+func (l *fairLine) lookLocked(q wire.FairQueue) (dead bool) {
+	now, period := time.Now(), wire.PeriodOf(q.Sign, fairPeriod)
+	switch {
+	case q.First != l.first || q.Sign != l.sign || q.Sign == "":
+		l.first, l.sign, l.missed, l.seen = q.First, q.Sign, 0, now
+	case l.seen.IsZero():
+		l.seen = now
+	case now.Sub(l.seen) >= period:
+		l.missed++
+		l.seen = wait.Later(l.seen.Add(period), now.Add(-period))
+		return l.missed >= fairMissed
+	}
+	return false
+}

@@ -1,0 +1,236 @@
+package hold
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Hold is one outermost acquisition, until its last Unlock: a field in the
+// lock's hash, a lease with the watchdog, and the Helds that share it.
+type Hold struct {
+	lease renewal.Lease
+
+	// immutable
+	k     *Keeper
+	name  string
+	owner owner.Owner
+	seq   uint64
+	token int64
+
+	// With a million locks each byte counts. So the order of the fields leaves no gap,
+	// and rarely needed fields are elsewhere (Keeper.turns).
+
+	flags atomic.Uint32 // see asked and the others
+
+	kind Kind // immutable
+
+	// guarded by mu, which is never held during I/O, and the Helds too
+	busy     bool  // a script of this hold is on its way: they are ordered
+	awaited  bool  // somebody waits for the end of busy
+	closing  bool  // Close has announced its end; still held and renewed
+	longest  uint8 // see longestLease
+	mu       sync.Mutex
+	count    int32  // Helds not yet unlocked
+	renewing int32  // those of them that came from Lock
+	open     uint32 // until when a request of it may still be carried out, see noteOpen; 0 if none may
+	ends     *ends  // nil if no Held gave out a channel or a context, and it is not lost
+
+	first Held // of the acquisition; a re-entry has one of its own
+}
+
+// Held is one successful call that took the lock. The Helds of re-entries share the Hold, and each
+// Held is ended by one Unlock. All methods are safe for concurrent use. Users have it as
+// lock.Held, whose documentation has the promises.
+type Held struct {
+	h       *Hold  // immutable
+	renewed bool   // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
+	mark    uint16 // immutable; of its own address, which tells a copy, but for one of 65,536
+
+	state atomic.Uint32
+	watch *heldWatch // made by the first Done or Context; guarded by h.mu
+}
+
+// begin makes x a Held of h.
+func (x *Held) begin(h *Hold, renewed bool) { x.h, x.renewed, x.mark = h, renewed, markOf(x) }
+
+// markOf returns a hash of x's address.
+func markOf(x *Held) uint16 {
+	return uint16(uint64(uintptr(unsafe.Pointer(x))) * 0x9e3779b97f4a7c15 >> 48)
+}
+
+// Used returns x. It panics if no call has returned this very Held.
+func (x *Held) Used() *Held {
+	if x == nil || x.h == nil {
+		panic("lock: this Held is nil or zero: check the error of Lock, and use the Held that it returned")
+	}
+	if x.mark != markOf(x) {
+		panic("lock: this Held is a copy: use the pointer that Lock returned")
+	}
+	return x
+}
+
+// Hold is what x shares with the Helds of its re-entries.
+func (x *Held) Hold() *Hold { return x.h }
+
+// states of a Held
+const (
+	isHeld      uint32 = iota // to isUnlocking in Unlock
+	isUnlocking               // to isUnlocked on a definite answer; on an unknown one to isHeld of a hold that is leaving, else to isOwed
+	isUnlocked                // terminal
+	isOwed                    // off the count, which Redis may not know; to isUnlocking in Unlock
+)
+
+// The flags of a hold.
+const (
+	asked          uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
+	leaving                           // the last Unlock has begun; no re-entry any more; set under mu
+	returned                          // a call has returned with it, so the hooks are told of it
+	reportable                        // see MarkReportable
+	lossUnreported                    // it is lost. Whoever sets the second of reportable and lossUnreported reports the loss
+	unsure                            // a request may have prolonged it in Redis by more than is known here
+	closed                            // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
+	lost                              // it is no hold any more, though the client's tables may have it for a moment yet
+)
+
+// has reports whether h has one of the flags.
+func (h *Hold) has(flags uint32) bool { return h.flags.Load()&flags != 0 }
+
+// setFlag sets a flag or takes it away, and reports whether it was set before.
+func (h *Hold) setFlag(flag uint32, to bool) bool {
+	if to {
+		return h.flags.Or(flag)&flag != 0
+	}
+	return h.flags.And(^flag)&flag != 0
+}
+
+// lengthen notes that the key may get so long a lease.
+func (h *Hold) lengthen(lease time.Duration) {
+	if lease <= h.k.cfg.Lease {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.longest = max(h.longest, uint8(bits.Len64(uint64(lease/time.Millisecond))))
+}
+
+// longestLease returns the longest lease that the key may have been given, or up to twice as much. It
+// returns 0 if that is not longer than Config.Lease.
+func (h *Hold) longestLease() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.longest == 0 {
+		return 0
+	}
+	return time.Millisecond << h.longest
+}
+
+// field is the hold's field in the lock's hash, which no hold but those of its run ever
+// uses.
+func (h *Hold) field() string {
+	var room [fieldRoom]byte
+	return string(h.appendWhole(room[:0]))
+}
+
+// appendWhole appends the hold's field. AppendField appends only what comes after the client's id.
+func (h *Hold) appendWhole(b []byte) []byte {
+	if r := h.run(); r != nil {
+		return appendField(b, h.k.cfg.ID, Mutex, r.owner, r.seq)
+	}
+	return appendField(b, h.k.cfg.ID, h.kind, h.owner, h.seq)
+}
+
+// Owner implements locktable.Hold.
+func (h *Hold) Owner() owner.Owner { return h.owner }
+
+// Mode implements locktable.Hold.
+func (h *Hold) Mode() locktable.Mode { return h.kind.Mode() }
+
+// Leaving implements locktable.Hold.
+func (h *Hold) Leaving() bool { return h.has(leaving) }
+
+// Over implements locktable.Hold.
+func (h *Hold) Over() bool { return h.has(lost) }
+
+// Ended implements locktable.Hold.
+func (h *Hold) Ended() bool {
+	_, lost := h.lease.Lost()
+	return lost
+}
+
+// Deadline implements locktable.Hold.
+func (h *Hold) Deadline() time.Time { return h.lease.Deadline() }
+
+// Past implements locktable.Hold.
+func (h *Hold) Past() *locktable.Past {
+	if r := h.run(); r != nil {
+		return &r.past
+	}
+	return nil
+}
+
+// CloseBegan implements locktable.Hold.
+func (h *Hold) CloseBegan() { h.closing = true }
+
+// Confirm implements locktable.Hold.
+func (h *Hold) Confirm() { h.lease.Confirm() }
+
+// Value implements watch.Subject: contexts carry the owner, but a permit has none.
+func (h *Hold) Value(key any) any {
+	if h.kind == Permits {
+		return nil
+	}
+	return h.owner.Value(key)
+}
+
+var _ carrier.Owner = (*Hold)(nil)
+
+// Class implements carrier.Owner.
+func (h *Hold) Class() carrier.Class { return kinds[h.kind].class }
+
+// Name implements carrier.Owner and locktable.Hold.
+func (h *Hold) Name() string { return h.name }
+
+// Token is the fencing token; 0 where the kind has none.
+func (h *Hold) Token() int64 { return h.token }
+
+// Seq is a number that no other hold of the client has.
+func (h *Hold) Seq() uint64 { return h.seq }
+
+// Key implements carrier.Owner.
+func (h *Hold) Key() string {
+	if key := kinds[h.kind].key; key != nil {
+		return key(h.name)
+	}
+	return h.name
+}
+
+// AppendField implements carrier.Owner.
+func (h *Hold) AppendField(b []byte) []byte { return appendTail(b, h.kind, h.owner, h.seq) }
+
+// Weight implements carrier.Owner.
+func (h *Hold) Weight() int {
+	if h.kind == Permits {
+		return int(permitIDs(h.owner).n())
+	}
+	return 1
+}
+
+// Touch implements carrier.Owner.
+func (h *Hold) Touch() byte { return h.name[0] + h.owner.Text[0] }
+
+// Asked implements carrier.Owner.
+func (h *Hold) Asked() bool { return h.has(asked) }
+
+// MoveTo implements carrier.Owner.
+func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
+	h.setFlag(asked, asking)
+	h.lease.Move(lane)
+}

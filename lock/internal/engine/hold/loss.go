@@ -1,0 +1,132 @@
+package hold
+
+import (
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// forget does the work after the holder was told. Waiters go on, a field that would outlive
+// its hold is left to the orphans, and the Lost hook is called.
+func (l loss) forget() {
+	h := l.hold
+	h.k.Table.Forget(h)
+	alsoReads := func() bool { return h.k.Table.Own(h.name, h.owner, locktable.Reading) != nil }
+	// A hold that was renewed may end long before a lease that it was given besides, by Extend or LockFor.
+	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
+	if longer || h.has(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
+		h.releaseLater()
+	}
+	h.reportLoss()
+}
+
+// Lost implements renewal.Owner. It is called by the watchdog, or because a script's answer
+// says that the hold is lost. It ends the hold once. The holder is told first. Lost waits for
+// no mutex under which others do much work, because the watchdog has other holds to tell.
+func (h *Hold) Lost(why renewal.Reason) {
+	var refusal error
+	if why == renewal.TrustEnded {
+		refusal = h.k.refusalOf(h)
+	}
+	h.mu.Lock()
+	if h.setFlag(lost, true) {
+		h.mu.Unlock()
+		return
+	}
+	cause := h.lostBecause(why, refusal)
+	h.endsLocked().lost = cause
+	first, others := h.takeWatchesLocked()
+	h.k.Counts.Lost[why].Add(1)
+	h.mu.Unlock()
+	h.k.lost.Expect() // whoever was told and asks for Stats waits until h is not counted any more
+	endWatches(cause, first, others)
+	h.k.lost.AddExpected(loss{h, why})
+}
+
+// Look implements watch.Subject. So a hold that is asked answers by the clock, even if the watchdog
+// is late because the process was stopped or the machine is too busy.
+func (h *Hold) Look() error {
+	if h.lease.Valid() {
+		return nil
+	}
+	if reason, lost := h.lease.Expire(); lost {
+		h.Lost(reason) // another goroutine may have found it, and not have come to that yet
+	} else if !h.lease.Valid() && !h.has(leaving|closed) {
+		h.Lost(renewal.NotOwner) // lostByLease is just doing so, because of an answer
+	}
+	return h.lostError()
+}
+
+// announceClose ends only the channels and contexts of a hold. The hold is renewed until it
+// is unlocked or Close gives up.
+func (h *Hold) announceClose() {
+	h.mu.Lock()
+	h.closing = true
+	var first, others *heldWatch
+	if !h.has(lost) { // else who asked after the loss is about to end its own
+		first, others = h.takeWatchesLocked()
+	}
+	h.mu.Unlock()
+	endWatches(h.lostToClose(), first, others)
+}
+
+func (h *Hold) lostToClose() error { return h.lostBecause(renewal.Closed, nil) }
+
+// lostBecause makes the error of a loss.
+func (h *Hold) lostBecause(why renewal.Reason, refusal error) error {
+	return h.k.errors.Lost(h.name, why, h.token, refusal)
+}
+
+// lostByLease ends a hold whose lease has ended by itself or by the answer
+// that the caller just got, and returns the error to give to the user.
+func (h *Hold) lostByLease(otherwise renewal.Reason) error {
+	reason := otherwise
+	if otherwise == renewal.TrustEnded {
+		h.lease.Expire() // it knows which end that was
+	}
+	if !h.lease.Release() {
+		if r, ok := h.lease.Lost(); ok {
+			reason = r // the watchdog found it first
+		} else if h.has(closed) {
+			reason = renewal.Closed
+		}
+	}
+	h.Lost(reason)
+	h.k.Table.Forget(h)
+	return h.lostError()
+}
+
+// lostError returns the error of a lost hold, and nil for other holds.
+func (h *Hold) lostError() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lostErrorLocked()
+}
+
+func (h *Hold) lostErrorLocked() error {
+	if h.ends == nil {
+		return nil
+	}
+	return h.ends.lost
+}
+
+// MarkReturned records that a call returns with h. It reports whether that call is the first one,
+// because later calls are re-entries. A hold that no call has returned with is not reported to
+// users.
+func (h *Hold) MarkReturned() (first bool) { return !h.setFlag(returned, true) }
+
+// MarkReportable records that users were told of h. If h was lost before, MarkReportable returns why, and
+// the caller must report the loss. If h is lost later, Observer.Lost is called.
+func (h *Hold) MarkReportable() error {
+	if h.flags.Or(reportable)&lossUnreported == 0 {
+		return nil
+	}
+	return h.lostError()
+}
+
+// reportLoss reports the loss of h, or leaves that to the caller of MarkReportable.
+func (h *Hold) reportLoss() {
+	if h.flags.Or(lossUnreported)&reportable == 0 {
+		return
+	}
+	h.k.cfg.Observer.Lost(h, h.lostError())
+}

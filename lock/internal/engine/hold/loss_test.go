@@ -1,0 +1,73 @@
+package hold_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+)
+
+// TestErrAndDoneAgreeWhileAnotherFindsTheLoss: that goroutine was stopped half-way.
+func TestErrAndDoneAgreeWhileAnotherFindsTheLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		defer fixture.CloseNow(c)
+		held, err := c.Mutex("m").LockFor(t.Context(), time.Minute)
+		require.NoError(t, err)
+		done, ctx := held.Done(), held.Context(t.Context())
+		hold.BeginLoss(in(held))
+		require.ErrorIs(t, held.Err(), lock.ErrLost)
+		select {
+		case <-done:
+		default:
+			require.Fail(t, "Err says that it is lost, and Done does not")
+		}
+		require.Error(t, ctx.Err())
+		held, err = c.Mutex("other").LockFor(t.Context(), time.Minute)
+		require.NoError(t, err)
+		ctx = held.Context(t.Context())
+		hold.BeginLoss(in(held))
+		require.Error(t, ctx.Err())
+	})
+}
+
+// TestALossEndsWhatAllHeldsGaveOut, with one error. What an Unlock has ended before says so still.
+func TestALossEndsWhatAllHeldsGaveOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		defer fixture.CloseNow(c)
+		first, err := c.Mutex("m").LockFor(t.Context(), time.Minute)
+		require.NoError(t, err)
+		ctx := first.Context(t.Context())
+		helds, ends, dones := []*lock.Held{}, []context.Context{}, []<-chan struct{}{}
+		for range 3 {
+			again, err := c.Mutex("m").LockFor(ctx, time.Minute)
+			require.NoError(t, err)
+			helds, ends, dones = append(helds, again), append(ends, again.Context(context.Background())), append(dones, again.Done())
+		}
+		require.NoError(t, first.Unlock(t.Context()))
+		require.NoError(t, helds[1].Unlock(t.Context()))
+		time.Sleep(2 * time.Minute)
+		for _, done := range dones { // before anybody asks, which would end what is asked
+			require.True(t, fixture.IsClosed(done))
+		}
+		require.ErrorIs(t, context.Cause(ctx), lock.ErrNotHeld)
+		require.ErrorIs(t, context.Cause(ends[1]), lock.ErrNotHeld)
+		lost := helds[0].Err()
+		require.ErrorIs(t, lost, lock.ErrLost)
+		for _, i := range []int{0, 2} {
+			require.Same(t, lost, context.Cause(ends[i]))
+			require.Same(t, lost, helds[i].Err())
+		}
+	})
+}

@@ -1,0 +1,15 @@
+package hold_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// in is what a user's Held is.
+func in(x *lock.Held) *hold.Held { return (*hold.Held)(x) }

@@ -1,0 +1,91 @@
+package hold
+
+import (
+	"context"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
+	"github.com/wheellock/wheellock/lock/internal/transport/network"
+	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
+)
+
+// New returns the Keeper of a client. It does no I/O.
+func New(cfg Config) (*Keeper, error) {
+	k := &Keeper{cfg: cfg, errors: cfg.Errors}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	k.lost.Init(cfg.Cast, "forget losses", loss.forget)
+	k.unlocks.Limit = cfg.UnlockTimeout
+	k.Table = k.newTable()
+	var err error
+	k.Network, err = network.Connect(network.Config{
+		Servers: cfg.Servers, ID: cfg.ID, Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Watchdog: cfg.Watchdog, Cast: cfg.Cast,
+		Logger: cfg.Logger, Advice: cfg.Advice, Closed: cfg.Closed, Moved: k.relocate,
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.calls = calls{network: k.Network, slots: cfg.Traits.Slots, counters: cfg.Counters, ioTimeout: cfg.IOTimeout}
+	k.Orphans = orphans.New(k.Network, cfg.Random, cfg.UnlockTimeout)
+	return k, nil
+}
+
+// newTable returns the table of the client, whose Network need not be there yet.
+func (k *Keeper) newTable() *locktable.Table[*Hold] {
+	cfg := locktable.Config[*Hold]{
+		MaxPoll: k.cfg.MaxPoll, FairPoll: fairSignEach(&k.cfg), FailFast: k.cfg.FailFast,
+		HandOver:   k.cfg.Replicas == 0, // replicas know nothing of a hand-over
+		Random:     k.cfg.Random,
+		Subscriber: func(name string) *pubsub.Subscriber { return k.Network.Server(name).Subscriber() },
+		Ahead:      func(name string) time.Duration { return k.Network.Server(name).Ahead() },
+		Closing:    k.cfg.Closing, PassOn: k.releaseUnclaimed,
+		LongWait: k.longWait, Logger: k.cfg.Logger,
+	}
+	if k.cfg.Traits.Slots {
+		cfg.Place = k.place
+	}
+	return locktable.New(cfg)
+}
+
+// BeginClose refuses new holds, and tells the holders. Config.Closing is already closed. Call
+// BeginClose once.
+func (k *Keeper) BeginClose() {
+	for _, h := range k.Table.Close() {
+		h.announceClose()
+	}
+}
+
+// Close ends the holds that are left, and all that needs a server. Until ctx ends it waits for
+// acquisitions under way and for pending releases. It returns how many of these were not answered. It
+// does not wait for functions of the user; see Wait.
+func (k *Keeper) Close(ctx context.Context) (unanswered int) {
+	k.cfg.Watchdog.Close()
+	unanswered = k.Orphans.Close(ctx)
+	k.cancel()
+	k.Network.Close(k.cfg.Closed)
+	return unanswered
+}
+
+// Wait returns after Close when no goroutine of the holds runs. One that takes a member of a
+// RedLock again calls hooks.
+func (k *Keeper) Wait() {
+	k.wg.Wait()
+	k.Table.Wait()
+	k.lost.Drain()
+}
+
+// Settle returns when the holds that were lost so far are no longer in the table.
+func (k *Keeper) Settle() { k.lost.Drain() }
+
+// Begin begins work on the lock of that name. Close waits for that work, even if it no longer
+// waits for holds. Begin returns nil if the client is closing. The caller must call end.
+func (k *Keeper) Begin(name string) (end func()) {
+	if !k.Table.Begin(name, true) {
+		return nil
+	}
+	k.wg.Add(1)
+	return func() {
+		k.Table.End(name)
+		k.wg.Done()
+	}
+}

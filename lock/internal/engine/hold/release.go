@@ -1,0 +1,188 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/sender"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// endAnswer is the answer to the end of a hold.
+type endAnswer struct {
+	gone   bool         // neither the hold nor its successor was there
+	denied bool         // Redis refused a hand-over, and changed nothing; a plain release may still succeed
+	resent bool         // an earlier request went unanswered
+	open   orphans.Open // until when such a one may still be carried out
+}
+
+// handOverOrRelease ends h on Redis. The caller has already released its lease. h is handed
+// over to the next waiter of this client. It is released if there is no waiter, or if a run
+// ends and other clients wait.
+func (k *Keeper) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r endAnswer, o wire.Outcome) {
+	var m listening
+	if n.InRun || n.Next != nil {
+		m = k.listening(h.name)
+	}
+	told := int64(0)
+	defer func() { // nobody of this client goes on before
+		var end locktable.RunEnd
+		if n.InRun {
+			end = m.runEnd(told)
+		}
+		end.Suspects = n.Next == nil && told > 0
+		k.Table.ForgetAfter(h, end)
+	}()
+	if n.Next != nil {
+		if r, told, m.wait, o = k.handOver(ctx, h, n, m); !r.denied {
+			return r, o
+		}
+	}
+	answer, r, o := h.release(ctx)
+	told = max(answer-1, 0)
+	return r, o
+}
+
+// listening is what this client had heard of a channel before it sent something there.
+type listening struct {
+	heard uint64 // messages
+	ours  int64  // its own subscriptions, of those that are told
+	began time.Time
+	wait  time.Duration // until somebody tries who did not hear
+}
+
+// listening is called before the request is sent: its message may come before its
+// answer.
+func (k *Keeper) listening(name string) listening {
+	heard, subscribed := k.Network.Server(name).Subscriber().Heard(keys.Channel(name))
+	m := listening{heard: heard, began: time.Now()}
+	if subscribed {
+		m.ours = 1
+	}
+	return m
+}
+
+// runEnd is the end of a run by a release that so many subscribers were told of.
+func (m listening) runEnd(told int64) locktable.RunEnd {
+	end := locktable.RunEnd{Others: told - m.ours, Heard: m.heard + uint64(m.ours), RoundTrip: time.Since(m.began)}
+	if m.wait > 0 {
+		end.Others, end.RoundTrip, end.Awaited = max(end.Others, 1), max(end.RoundTrip, m.wait/2), true
+	}
+	return end
+}
+
+// handOver turns h into the hold of the next waiter, in one script. At the end of a run the
+// script releases the lock instead if others wait. It then returns how many subscribers were
+// told, and when a waiter without a subscription tries next.
+func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listening) (r endAnswer, told int64, wait time.Duration, o wire.Outcome) {
+	a := n.attempt
+	name, seq := h.name, k.seqs.Add(1)
+	c := claim{k, h.kind, name, fieldOf(k.cfg.ID, h.kind, a.Owner, seq), a.Lease}
+	late := func(ans pipe.Answer) {
+		if _, _, released := wire.ReadReleased(ans.Reply); !released {
+			c.ended(k.read("acquire", ans, wire.ReadAcquire), ans)
+		}
+	}
+	ans, r, o := h.resend(ctx, "handoff", func() pipe.Answer {
+		counter, least := k.calls.counterOf(h.kind, name)
+		call := wire.Handoff{Name: name, Counter: counter, From: h.field(), To: c.field, Lease: a.Lease, Least: least, More: n.more}
+		if n.Over {
+			call.End = &wire.EndOfRun{Ours: m.ours, Publish: k.calls.publish(name), Await: n.Reservation, Anyway: n.Open}
+		}
+		return sender.Mint(ctx, k.Network, name, call.Call(), late)
+	})
+	if ans.Err != nil {
+		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
+			r.denied = true
+		} else if !ans.Left || r.open.Written { // a last request that was left has late
+			c.releaseUnconfirmed(r.open.Until())
+		}
+		return r, 0, 0, o
+	}
+	if told, wait, released := wire.ReadReleased(ans.Reply); released {
+		return r, told, wait, o
+	}
+	switch o = wire.ReadAcquire(ans.Reply); o.Result {
+	case wire.Unknown:
+		return r, 0, 0, o
+	case wire.Refused:
+		r.gone = true
+		return r, 0, 0, wire.Outcome{Result: wire.Granted}
+	}
+	next, leased := a.newHold(k.newRun(a.Owner, seq, ans.Stamp, o), seq, o.Token)
+	next.first.begin(next, a.Renewed)
+	watched := k.keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed}) == nil
+	if !watched {
+		// The answer came after the hold was no longer safe, so the waiters try by themselves.
+		c.releaseLater()
+		return r, 0, 0, o
+	}
+	k.Table.Deliver(h, n.Next, next)
+	return r, 0, 0, o
+}
+
+// releaseUnclaimed releases, in the background, a hold that was handed to a waiter that has
+// left. It ends only the waiter's Held, because others of its owner may have re-entered the
+// hold. The caller has begun a call that Close waits for.
+func (k *Keeper) releaseUnclaimed(h *Hold) {
+	h.first.state.Store(isUnlocking)
+	k.wg.Go(k.cfg.Cast.As("release unclaimed", func() {
+		defer h.k.Table.End(h.name)
+		ctx, cancel := context.WithTimeout(k.ctx, k.cfg.UnlockTimeout)
+		defer cancel()
+		_, _ = h.first.unlock(ctx, false)
+	}))
+}
+
+// release sends the release script until it is answered or ctx ends, and
+// returns its answer.
+func (h *Hold) release(ctx context.Context) (int64, endAnswer, wire.Outcome) {
+	var room [fieldRoom]byte
+	cmd := h.k.calls.release(h.kind, h.name, h.appendWhole(room[:0]))
+	a, r, o := h.resend(ctx, "release", func() pipe.Answer {
+		return h.k.Network.Send(ctx, h.name, cmd, nil)
+	})
+	if a.Err != nil {
+		return 0, r, o
+	}
+	n, ok := a.Reply.Number()
+	if !ok {
+		return 0, r, wire.OddAnswer("release", a.Reply.Any())
+	}
+	r.gone = n < 0
+	return n, r, o
+}
+
+// resend sends a script until it is answered or ctx ends. The script names fields that
+// no other hold uses, so it may arrive twice. The Outcome of an answer is Granted.
+func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (pipe.Answer, endAnswer, wire.Outcome) {
+	var r endAnswer
+	for try := 0; ; try++ {
+		a := send()
+		if a.Err == nil {
+			return a, r, wire.Outcome{Result: wire.Granted}
+		}
+		o := h.k.Outcome(op, a)
+		_, refused := a.Err.(redis.Error)
+		if errors.Is(a.Err, h.k.cfg.Closed) && r.resent {
+			o.Result = wire.Unknown
+		}
+		if pipe.Definite(a.Err) || errors.Is(a.Err, h.k.cfg.Closed) || refused && op == "handoff" {
+			return a, r, o
+		}
+		r.resent = r.resent || !a.Stamp.IsZero() || wait.Ended(ctx) != nil
+		r.open.Note(a)
+		if wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
+			return a, r, o
+		}
+	}
+}

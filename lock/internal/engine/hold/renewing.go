@@ -1,0 +1,110 @@
+package hold
+
+import (
+	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
+	"github.com/wheellock/wheellock/lock/internal/transport/network"
+	"github.com/wheellock/wheellock/lock/internal/transport/servers"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Rest says that x no longer needs renewal of the hold. When no Held needs renewal, the
+// hold ends with its longest lease.
+func (x *Held) Rest() {
+	x.h.mu.Lock()
+	last := x.restLocked()
+	x.h.mu.Unlock()
+	if last {
+		x.h.settle()
+	}
+}
+
+// restLocked is Rest, but for the watchdog. It reports whether no Held needs renewal any more, so
+// that the caller must call settle, unless the lease has ended.
+func (x *Held) restLocked() (last bool) {
+	if !x.renewed {
+		return false
+	}
+	x.renewed = false
+	x.h.renewing--
+	if x.watch != nil {
+		x.watch.rested = true
+	}
+	return x.h.renewing == 0
+}
+
+// isRenewed reports whether some Held of h needs renewal.
+func (h *Hold) isRenewed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.renewing > 0
+}
+
+// settle makes the watchdog renew the hold, or stop renewing it, as its Helds need now.
+func (h *Hold) settle() {
+	for again := true; again; {
+		fixed := !h.isRenewed()
+		h.lease.SetFixed(fixed)
+		if l := h.k.lane(h.name); l != nil && !fixed {
+			l.Open()
+		}
+		h.mu.Lock()
+		again = fixed != (h.renewing == 0) // changed meanwhile: who did that may have come before us
+		h.mu.Unlock()
+	}
+}
+
+// lane returns the lane of the server that has key, or nil if none is known.
+func (k *Keeper) lane(key string) network.Lane { return k.Network.Server(key).Lane() }
+
+// keep makes the watchdog renew h. The lease of h belongs to o. terms has the stamp of the
+// request that acquired h.
+func (k *Keeper) keep(h *Hold, o carrier.Owner, terms renewal.Terms) error {
+	l := k.lane(h.name)
+	if l == nil {
+		return servers.ErrNoServer
+	}
+	if !terms.Fixed {
+		l.Open()
+	}
+	return l.Leases().Hold(&h.lease, o, terms)
+}
+
+// place moves h to the lane of the server that has its key. h is checked there at once,
+// because that server may not have the key. A hold that was found on the target of a moving
+// slot stays there.
+func (k *Keeper) place(h *Hold) {
+	l := k.lane(h.name)
+	switch {
+	case l == nil:
+	case h.lease.Lane() == l.Leases():
+		h.setFlag(asked, false) // the slot has arrived
+	case !h.has(asked):
+		if h.lease.Move(l.Leases()) {
+			l.Open()
+			h.lease.Verify()
+		}
+	}
+}
+
+// relocate moves every hold to the lane of the server that now has its key. Waiters look
+// for the server of their channel.
+func (k *Keeper) relocate() {
+	for _, h := range k.Table.All() {
+		k.place(h)
+	}
+	k.Table.WakeAll()
+}
+
+// refusalOf returns the error that the server of h last answered to a renewal, if that was within
+// a lease; nil otherwise.
+func (k *Keeper) refusalOf(h *Hold) error {
+	l := k.lane(h.name)
+	if l == nil {
+		return nil
+	}
+	said := l.Refusal()
+	if said == nil {
+		return nil
+	}
+	return said.Err
+}

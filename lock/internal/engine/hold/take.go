@@ -1,0 +1,199 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Terms has what the caller of a lock function asks for.
+type Terms struct {
+	Lease   time.Duration
+	Renewed bool
+	Wait    bool
+	Fewer   bool // of permits: fewer will do
+
+	MaxHoldEnd time.Time // when Config.MaxHold is over; zero: so long after the acquisition
+}
+
+// Wanted says what a call takes, and for which owner.
+type Wanted struct {
+	Kind    Kind
+	Name    string
+	Owner   owner.Owner
+	Shared  bool  // the owner came with the context, so others may have it too
+	Permits int64 // how many, which have no owner
+	Terms
+	Began waitqueue.Instant // the call
+}
+
+// Take takes the lock or permits. It waits for them if the caller waits.
+func (k *Keeper) Take(ctx context.Context, w Wanted) (*Held, error) {
+	a := attempt{k: k, Wanted: w, seq: k.seqs.Add(1)}
+	switch w.Kind {
+	case Fair:
+		return (&fairPlace{attempt: a}).take(ctx)
+	case Read, Write:
+		return (&rwAcquire{attempt: a}).take(ctx)
+	case Permits:
+		a.Owner = newPermits(w.Permits).asOwner()
+		return (&permitAcquire{a: a}).take(ctx)
+	}
+	return (&mutexAcquire{attempt: a}).take(ctx)
+}
+
+// CheckLease refuses a lease that Redis or the watchdog cannot keep.
+func CheckLease(name string, d time.Duration) error {
+	if d < renewal.MinTTL || d > renewal.MaxTTL || d%time.Millisecond != 0 {
+		return fmt.Errorf("lock: %q: the lease is %v: it must be whole milliseconds from %v to %v", name, d, renewal.MinTTL, renewal.MaxTTL)
+	}
+	return nil
+}
+
+// mutexAcquire is a call such as Lock of a Mutex, with or without a counter of its own. Its
+// queue is only in this client.
+type mutexAcquire struct{ attempt }
+
+func (x *mutexAcquire) take(ctx context.Context) (*Held, error) {
+	return x.waitInLine(ctx, x, locktable.Request{})
+}
+
+// Try implements locktable.Acquisition.
+func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {
+	var room [fieldRoom]byte
+	f := appendField(room[:0], x.k.cfg.ID, x.Kind, x.Owner, x.seq)
+	counter, least := x.k.calls.counterOf(x.Kind, x.Name)
+	return x.try(ctx, wire.Acquire{
+		Name: x.Name, Counter: counter, Field: f, Lease: x.Lease, Least: least, More: x.more(), Again: x.waiter.Again(),
+	}.Call(), nil)
+}
+
+// more returns how many tokens it reserves for the waiters behind it.
+func (x *mutexAcquire) more() int64 {
+	if !kinds[x.Kind].handedOver || !x.Renewed {
+		return 0
+	}
+	return x.waiter.HandOvers()
+}
+
+// rwAcquire is a call such as Lock of the reader or the writer of a RWMutex.
+type rwAcquire struct {
+	attempt
+	writer string // of a writer that waits: its name in the list of those, see RWMutex
+}
+
+func (x *rwAcquire) take(ctx context.Context) (*Held, error) {
+	held, err := x.waitInLine(ctx, x, locktable.Request{Reading: x.Kind == Read})
+	if x.writer != "" && (held == nil || held.h.seq != x.seq) { // a re-entry's script knows nothing of writers
+		withdraw(x.k, x.Name, x.writer)
+	}
+	return held, err
+}
+
+// Try implements locktable.Acquisition.
+func (x *rwAcquire) Try(ctx context.Context) wire.Outcome {
+	f := x.field()
+	if x.Kind == Read {
+		return x.try(ctx, x.read(f), nil)
+	}
+	if x.Wait && !x.k.cfg.ReadersFirst && x.waiter.Waited() && x.writer == "" {
+		x.writer = f // it waits: new readers wait behind it
+	}
+	if x.writer == "" {
+		return x.try(ctx, x.write(f), nil)
+	}
+	// A writer that leaves has withdrawn; with Config.Replicas that went over another
+	// connection, and this request may have announced it after that.
+	k, name, writer := x.k, x.Name, x.writer
+	return x.try(ctx, x.write(f), func() { withdraw(k, name, writer) })
+}
+
+func (x *rwAcquire) read(field string) wire.Call {
+	writer := ""
+	if h := x.k.Table.Own(x.Name, x.Owner, locktable.Writing); h != nil {
+		writer = h.field()
+	}
+	return wire.Read{
+		Name: x.Name, Field: field, Lease: x.Lease, Writer: writer, First: x.k.cfg.ReadersFirst, Publish: x.k.calls.publish(x.Name),
+	}.Call()
+}
+
+func (x *rwAcquire) write(field string) wire.Call {
+	announced := time.Duration(0)
+	if x.writer != "" {
+		announced = announcement(&x.k.cfg)
+	}
+	return wire.Write{
+		Name: x.Name, Field: field, Lease: x.Lease, Waiting: x.writer, Announced: announced, Publish: x.k.calls.publish(x.Name),
+	}.Call()
+}
+
+// RefuseDeadlock implements locktable.Acquisition.
+func (x *rwAcquire) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Upgrade} }
+
+// withdraw tells readers that a writer no longer waits.
+func withdraw(k *Keeper, name, writer string) {
+	k.Orphans.Send(name, wire.Withdraw(name, writer, k.calls.publisher(name)), time.Now().Add(announcement(&k.cfg)))
+}
+
+// announcement is how long the announcement of a waiting writer keeps readers out. The
+// writer repeats it in each MaxPoll.
+func announcement(cfg *Config) time.Duration { return 2*cfg.MaxPoll + cfg.IOTimeout }
+
+// permitAcquire is a call of PermitSemaphore.Acquire and its like.
+type permitAcquire struct {
+	locktable.Unowned[*Hold]
+	a attempt
+}
+
+func (x *permitAcquire) take(ctx context.Context) (*Held, error) {
+	needs := x.a.Permits
+	if x.a.Fewer {
+		needs = 1
+	}
+	return x.a.waitInLine(ctx, x, locktable.Request{Needs: needs})
+}
+
+// Channel implements locktable.Acquisition.
+func (x *permitAcquire) Channel() string { return x.a.Channel() }
+
+// Refusal implements locktable.Acquisition.
+func (x *permitAcquire) Refusal(time.Duration) wire.Outcome {
+	return wire.Outcome{Result: wire.Refused, Wanted: x.a.Permits}
+}
+
+// Try implements locktable.Acquisition.
+func (x *permitAcquire) Try(ctx context.Context) wire.Outcome {
+	a := &x.a
+	k := a.k
+	if !k.Orphans.Begin() {
+		return wire.Outcome{Result: wire.Closed}
+	}
+	ids := permitIDs(a.Owner)
+	n := ids.n()
+	began := time.Now()
+	ans := a.send(ctx, wire.PermitTake{
+		Name: a.Name, IDs: ids.Text, N: n, Fewer: a.Fewer, Lease: a.Lease, Now: began, Publish: k.calls.publish(a.Name),
+	}.Call(), a.lateHandler(wire.ReadPermits, nil))
+	if !ans.Left {
+		defer k.Orphans.End()
+	}
+	o := k.read("acquire", ans, wire.ReadPermits)
+	o.Wanted = n
+	switch {
+	case o.Result != wire.Granted:
+		return a.failTry(o, ans)
+	case o.Taken != n && !a.Fewer:
+		a.retire(time.Time{}) // a copy of this request came before, and what it took is partly gone
+		return wire.Outcome{Result: wire.Unknown, Op: "acquire", Cause: fmt.Errorf("%d permits instead of %d", o.Taken, n)}
+	}
+	a.Owner = ids.first(o.Taken).asOwner()
+	ans.Stamp = began // what Redis was told counts from then, not from when it was sent
+	return a.grant(ctx, ans, o)
+}

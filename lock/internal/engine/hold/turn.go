@@ -1,0 +1,140 @@
+package hold
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// The scripts of a hold are sent one after the other, each in its turn. A turn ends when
+// Redis has answered, or when the connection has failed. After a failure the request is
+// open, because it may still be carried out. While a request is open, no other script of
+// the hold is sent, so that an old count or an old Guard never overtakes a later one. Only
+// the release is sent, because a script after it finds no field.
+
+// enter waits for the hold's turn, and until none of its requests is open.
+func (h *Hold) enter(ctx context.Context) error {
+	for {
+		if err := h.enterRelease(ctx); err != nil {
+			return err
+		}
+		left := h.openFor()
+		if left <= 0 {
+			return nil
+		}
+		h.pass()
+		if err := wait.Pause(ctx, nil, left); err != nil {
+			return err
+		}
+	}
+}
+
+// enterRelease waits for the hold's turn. If a request is open, the caller may only send a
+// release.
+func (h *Hold) enterRelease(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.enterReleaseLocked(ctx)
+}
+
+// enterReleaseLocked is enterRelease. It unlocks h.mu while it waits.
+func (h *Hold) enterReleaseLocked(ctx context.Context) error {
+	for h.busy {
+		turn, _ := h.k.turns.LoadOrStore(h, make(chan struct{}))
+		h.awaited = true
+		h.mu.Unlock()
+		var err error
+		select {
+		case <-turn.(chan struct{}):
+		case <-ctx.Done():
+			err = wait.Ended(ctx)
+		}
+		h.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	h.busy = true
+	return nil
+}
+
+// send sends a script in the hold's turn.
+func (h *Hold) send(ctx context.Context, call wire.Call) pipe.Answer {
+	a := h.k.Network.Send(ctx, h.name, call, h.answeredLate)
+	h.noteOpen(a)
+	return a
+}
+
+// answeredLate gets the answer of a request whose caller has left its turn to it.
+func (h *Hold) answeredLate(a pipe.Answer) {
+	h.setFlag(unsure, true) // its caller, which may be slow, does not look at the answer
+	h.noteOpen(a)
+	h.pass()
+}
+
+// leave ends the turn whose last answer was a. If the caller has left its request, the
+// turn lasts until that is answered.
+func (h *Hold) leave(a pipe.Answer) {
+	if !a.Left {
+		h.pass()
+	}
+}
+
+// pass ends the turn.
+func (h *Hold) pass() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.passLocked()
+}
+
+func (h *Hold) passLocked() {
+	h.busy = false
+	if h.awaited {
+		h.awaited = false
+		turn, _ := h.k.turns.LoadAndDelete(h)
+		close(turn.(chan struct{}))
+	}
+}
+
+// openUnit is in what hold.open counts since the table was made: 4 bytes are 13 years then.
+const openUnit = 100 * time.Millisecond
+
+// noteOpen records whether a request that ended with this answer may still be carried out,
+// and for how long.
+func (h *Hold) noteOpen(a pipe.Answer) {
+	if _, answered := a.Err.(redis.Error); a.Err == nil || answered || a.Stamp.IsZero() && !a.Left {
+		return
+	}
+	h.noteOpenUntil(a.Open)
+}
+
+// noteOpenUntil records that a request of h may still be carried out until then. If until is zero,
+// that time is not known.
+func (h *Hold) noteOpenUntil(until time.Time) {
+	h.setFlag(unsure, true)
+	if until.IsZero() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open = max(h.open, uint32(time.Duration(h.k.Table.Instant(until))/openUnit)+1)
+}
+
+// openFor is how long a request of the hold may still be carried out.
+func (h *Hold) openFor() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open == 0 {
+		return 0
+	}
+	left := time.Duration(h.open)*openUnit - time.Duration(h.k.Table.Now())
+	if left <= 0 {
+		h.open = 0
+	}
+	return left
+}

@@ -1,0 +1,234 @@
+package hold
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/network"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Unlock ends x. lock.Held has the promise.
+func (x *Held) Unlock(ctx context.Context) error {
+	return x.unlockWithin(x.h.k.unlocks.Bound(ctx))
+}
+
+// unlockWithin is Unlock that ends with ctx.
+func (x *Held) unlockWithin(ctx context.Context) error {
+	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
+	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
+		return x.h.k.errors.NotHeld(x.h.name)
+	}
+	x.h.k.Table.Begin(x.h.name, false)
+	defer x.h.k.Table.End(x.h.name)
+	next, o := x.unlock(ctx, owed)
+	x.state.Store(next)
+	switch {
+	case o.Result == wire.Granted:
+		return nil
+	case o.Result.IsUnanswered():
+		x.h.k.Counts.Unreleased.Add(1)
+	}
+	return x.h.k.errors.Of(ctx, x.h.name, o)
+}
+
+// unlock ends x and returns its new state. The Outcome is Granted if x ended as it should. unlock
+// waits for the hold's turn. If another request of the hold takes longer than ctx lasts, x is still
+// taken off the count. If x was the last Held, the client then releases the field. That also undoes
+// what the other request does when it arrives.
+func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outcome) {
+	h := x.h
+	h.mu.Lock()
+	if w := x.watch; w != nil && !owed {
+		h.unlistLocked(w)
+		h.mu.Unlock()
+		w.End(h.k.errors.NotHeld(h.name)) // whoever works under its context stops before another can begin
+		h.mu.Lock()
+	}
+	busy := h.enterReleaseLocked(ctx)
+	cause, again, settles := h.lostErrorLocked(), false, false
+	if !owed {
+		if cause != nil || h.count > 1 {
+			h.count--
+			settles = x.restLocked()
+		} else {
+			again = h.setFlag(leaving, true)
+		}
+	}
+	remaining, left := int(h.count), h.has(leaving)
+	h.mu.Unlock()
+	var last pipe.Answer
+	ended := false // x was the last one, and goes off the count with the end of the turn
+	entered := busy == nil
+	defer func() { x.leaveUnlock(entered && !last.Left, ended) }()
+	if settles && cause == nil {
+		h.settle()
+	}
+	switch {
+	case cause != nil:
+		if !owed {
+			h.releaseLater()
+		}
+		return isUnlocked, wire.Failure(cause)
+	case owed && left:
+		return isUnlocked, wire.Outcome{Result: wire.Granted} // who gives the rest back has given this back too
+	case left:
+		next, o = x.unlockLast(ctx, again, busy)
+		ended = next == isUnlocked
+		return next, o
+	case busy != nil:
+		return isOwed, busyRelease(busy)
+	}
+	// It is off the count whatever Redis answers: scripts set the count, so the
+	// next one of this hold makes it right.
+	next, last, o = x.unlockOne(ctx, remaining)
+	return next, o
+}
+
+// leaveUnlock is the end of unlock. It ends the turn, unless the caller has left a request or has
+// not entered, and takes the last one of the hold off the count.
+func (x *Held) leaveUnlock(pass, ended bool) {
+	if !pass && !ended {
+		return
+	}
+	x.h.mu.Lock()
+	defer x.h.mu.Unlock()
+	if ended {
+		x.h.count--
+		x.restLocked() // the lease has ended, so there is nothing to settle
+	}
+	if pass {
+		x.h.passLocked()
+	}
+}
+
+// busyRelease is how an Unlock ends that waited for its turn in vain, because of err.
+func busyRelease(err error) wire.Outcome {
+	return wire.Outcome{Result: wire.Unknown, Op: "release", Cause: &busyError{err}}
+}
+
+func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last pipe.Answer, o wire.Outcome) {
+	h := x.h
+	// An open request may set another count, so this one waits. The turn is its own
+	// meanwhile; a release of the whole hold would have to wait for no more than that.
+	if err := wait.Pause(ctx, nil, h.openFor()); err != nil {
+		return isOwed, pipe.Answer{}, busyRelease(err)
+	}
+	// The remaining holds keep what they have: no script lowers a TTL, so asking for
+	// the least lease is enough.
+	cmd := h.k.calls.reenter(h.kind, h.name, h.field(), int32(remaining), renewal.MinTTL)
+	a, _, o := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
+	n, ok := a.Reply.Number()
+	switch {
+	case a.Err != nil:
+		return isOwed, a, o
+	case !ok:
+		return isOwed, a, wire.OddAnswer("release", a.Reply.Any())
+	case n == 0 && !h.has(leaving):
+		return isUnlocked, a, wire.Failure(h.lostByLease(renewal.NotOwner))
+	}
+	return isUnlocked, a, o
+}
+
+// unlockLast is the rest of unlock for the last one of a hold. busy says why no
+// script of the hold may be sent, nil that one may. again: an earlier call has
+// ended unknown.
+func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, wire.Outcome) {
+	h := x.h
+	k := h.k
+	var n succession
+	if !again && busy == nil {
+		if n = h.succession(); n.token > 0 && k.pass(h, n) {
+			h.released(ctx)
+			return isUnlocked, wire.Outcome{Result: wire.Granted}
+		}
+	}
+	if !again && !h.lease.Release() { // its trust ended just now
+		h.releaseLater()
+		return isUnlocked, wire.Failure(h.lostByLease(renewal.TrustEnded))
+	}
+	var r endAnswer
+	var o wire.Outcome
+	if busy == nil {
+		r, o = k.handOverOrRelease(ctx, h, n)
+	} else {
+		o = busyRelease(busy)
+		k.Table.Forget(h)
+	}
+	switch {
+	case o.Result != wire.Granted:
+		if !again {
+			h.releaseLater()
+			o = wire.Outcome{Result: o.Result, Cause: k.errors.Of(ctx, h.name, o)} // the hook and the caller get the same
+			h.reportReleased(ctx, o.Cause)
+		}
+		return isHeld, o
+	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
+		// The field was not there and no request of ours can have removed
+		// it, or so late that its TTL may have.
+		h.Lost(renewal.NotOwner)
+		return isUnlocked, wire.Failure(h.lostError())
+	}
+	h.released(ctx)
+	return isUnlocked, o
+}
+
+// released is called when the last one of h has ended as it should.
+func (h *Hold) released(ctx context.Context) {
+	h.releaseCopyLater()
+	h.reportReleased(ctx, nil)
+}
+
+// reportReleased counts the last Unlock of h, and reports how it ended.
+func (h *Hold) reportReleased(ctx context.Context, err error) {
+	if !h.has(returned) {
+		return
+	}
+	if err == nil {
+		h.k.Counts.Released.Add(1)
+	}
+	h.k.cfg.Observer.Released(ctx, h, err)
+}
+
+// Unlocks is many calls of Unlock that belong together. A server that answers none of them for
+// the time that one may take counts as silent, and later calls do not wait for it. The zero
+// Unlocks works. All methods are safe for concurrent use.
+type Unlocks struct {
+	servers sync.Map // by network.Server: *answering
+}
+
+// answering is what is known of a server.
+type answering struct {
+	answers atomic.Uint64 // calls that ended well
+	silent  atomic.Bool   // stays so
+}
+
+// Server returns the server that has x now. Servers can be compared.
+func (x *Held) Server() network.Server { return x.h.k.Network.Server(x.h.name) }
+
+// Unlock is x.Unlock. At a silent server the outcome is unknown at once. The client then acts as
+// after an Unlock whose time has passed.
+func (u *Unlocks) Unlock(ctx context.Context, x *Held) error {
+	known, _ := u.servers.LoadOrStore(x.Server(), &answering{})
+	s := known.(*answering)
+	before := s.answers.Load()
+	ctx = x.h.k.unlocks.Bound(ctx)
+	if s.silent.Load() {
+		over, cancel := context.WithDeadline(wait.Sound(ctx), time.Time{})
+		defer cancel()
+		ctx = over
+	}
+	err := x.unlockWithin(ctx)
+	switch {
+	case err == nil:
+		s.answers.Add(1)
+	case wait.Ended(ctx) != nil && s.answers.Load() == before:
+		s.silent.Store(true)
+	}
+	return err
+}

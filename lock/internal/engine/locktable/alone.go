@@ -1,0 +1,72 @@
+package locktable
+
+import "github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+
+// Most locks are free, and nobody else of the client wants them. So the first call for a Mutex
+// asks Redis without a queue. It is only noted by its name. The queue is made when it has
+// something to say: when another call comes, when a hold of that name becomes known, or when the
+// try brings nothing. It then is as if the call had joined it and had begun its try there.
+
+// asksAloneLocked notes w as the one call that asks for its Mutex, and reports whether it may:
+// no queue, no hold of this client and no stranger is known there.
+func (s *shard[H]) asksAloneLocked(w *Waiter[H]) bool {
+	var none H
+	name := w.key.Name
+	if w.key.Kind != waitqueue.Exclusive || s.closed.Load() || s.queues.get(w.key) != nil || s.alone[name] != nil ||
+		s.holds.get(name) != none || len(s.older[name]) > 0 {
+		return false
+	}
+	now := s.table.Now()
+	if s.strangers.near(name, now) != nil {
+		return false
+	}
+	if s.alone == nil {
+		s.alone = make(map[string]*Waiter[H])
+	}
+	s.alone[name] = w
+	w.alone, w.asked = true, now
+	return true
+}
+
+// queueOfLocked returns the queue of k, or nil. It makes one for a call that has asked without.
+func (s *shard[H]) queueOfLocked(k Key) *queue[H] {
+	q := s.queues.get(k)
+	if q != nil || k.Kind != waitqueue.Exclusive || len(s.alone) == 0 {
+		return q
+	}
+	w := s.alone[k.Name]
+	if w == nil {
+		return nil
+	}
+	delete(s.alone, k.Name)
+	w.q = s.newQueueLocked(k)
+	s.stepLocked(w.q.line.Join(&w.caller))
+	if w.q.line.First() == &w.caller {
+		w.mark = w.q.probe.Began(w.asked)
+	} else {
+		w.mark = w.q.probe.Beside()
+	}
+	s.stepLocked(w.q.line.Began(&w.caller))
+	return w.q
+}
+
+// aloneEndsLocked is called when w has asked without a queue, by w's own goroutine. It reports
+// whether there is none still. Nobody makes one for w after that, or has w in mind.
+func (s *shard[H]) aloneEndsLocked(w *Waiter[H]) bool {
+	w.alone = false
+	if w.q != nil {
+		return false
+	}
+	delete(s.alone, w.key.Name)
+	w.apart = true
+	return true
+}
+
+// meetsLocked is called before a hold of that name becomes known, which w has taken if it is not nil.
+func (s *shard[H]) meetsLocked(name string, w *Waiter[H]) {
+	if w != nil && w.alone {
+		s.aloneEndsLocked(w)
+	} else {
+		s.queueOfLocked(Key{name, waitqueue.Exclusive})
+	}
+}

@@ -1,0 +1,117 @@
+package locktable
+
+import (
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"time"
+)
+
+// A run of hand-overs inside one client ends with a real release after a number of
+// hand-overs or a time, because other processes also wait. A run is shorter, down to
+// runLeast, if every waiter of this client has had a turn by then. A longer run would only
+// let returning callers pass the waiters of other clients. But no run is shortened before
+// it has taken runBrief. That is about the cost of its end: a release, its message, and the
+// next client's try. With eight clients on one key that triples the number of their turns.
+// A client with many waiters gets up to four times as many turns as a client with one
+// waiter. The wait of that one waiter does not get longer.
+const (
+	runLength = 64
+	runLeast  = 16
+	runBrief  = time.Millisecond
+	runTime   = 100 * time.Millisecond
+)
+
+// openEach is how often a busy lock is released for a round trip at the end of
+// a run, although no known client waits. It is for waiters that only poll. These
+// are waiters of other libraries, and of Redisson where it does not receive the
+// messages of this library.
+const openEach = 5 * time.Millisecond
+
+// Following says which call gets a hold next.
+type Following[H Hold] struct {
+	Next *Waiter[H] // the call that gets it; nil: no call of this client
+	// For is the Acquisition of Next. Next itself may only be used as a name. If the hold is
+	// lost, Next may get the lock from Redis and end, and its memory may serve another call.
+	For   Acquisition[H]
+	Over  bool  // the run is: those of other clients have their turn first
+	InRun bool  // a run of hand-overs led to the hold, or strangers may wait: those of other clients go first
+	Ahead int64 // how many hand-overs may follow
+
+	// At the end of a run:
+	Open bool // it is released in any case
+	// Reservation is how long the lock is kept free for a waiter that receives no messages.
+	// It is longer if ends of runs are rare.
+	Reservation time.Duration
+}
+
+// leavingLocked is Table.Leaving.
+func (s *shard[H]) leavingLocked(h H) (n Following[H]) {
+	mode := h.Mode()
+	near, yields := s.yieldsLocked(h)
+	n.InRun = near
+	for _, k := range kindsOf(mode) {
+		q := s.queues.get(Key{h.Name(), k})
+		if q == nil {
+			if p := h.Past(); p != nil && p.sofar.Running() {
+				n.InRun = true
+			}
+			continue
+		}
+		if q.line.Run() > 0 {
+			n.InRun = true
+		}
+		first, over, done := q.line.Leaving(h.Owner(), h, s.table.Now(), yields)
+		if over {
+			n.Over = true
+		}
+		if mode == Exclusive { // else others may have it too
+			q.probe.Releasing(s.table.Now())
+		}
+		s.stepLocked(done)
+		if first != nil {
+			s.followLocked(h, first.User.(*Waiter[H]), &n)
+		}
+	}
+	return n
+}
+
+// followLocked has h go on to w, if it can.
+func (s *shard[H]) followLocked(h H, w *Waiter[H], n *Following[H]) {
+	if !w.wants.Follows(h, n.Over) {
+		return
+	}
+	if q := w.q; n.Over {
+		now := s.table.Now()
+		if n.Open = now > q.opened.Add(openEach); n.Open {
+			q.opened = now
+		}
+		if n.Reservation = openEach; q.runEnded > 0 {
+			n.Reservation += 2 * time.Duration(now-q.runEnded)
+		}
+		q.runEnded = now
+	}
+	n.Next, n.For, n.Ahead = w, w.wants, int64(w.q.line.Ahead(n.Over))
+}
+
+// handedLocked tells the queue of h's name that next, which is among the client's
+// holds now, has taken the place of h and is for w.
+func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
+	q := s.queues.get(Key{h.Name(), waitqueue.Exclusive})
+	s.stepLocked(q.line.Handed(h.Owner(), h, &w.caller, next, s.table.Now()))
+	if q.line.Run() == 0 { // by a script at the end of a run: nobody waits
+		s.strangers.alone(h.Name(), s.table.Now())
+	}
+	if q := s.queues.get(Key{h.Name(), waitqueue.QueueInRedis}); q != nil { // a name of two kinds: who waits there is told so
+		s.stepLocked(q.line.Gone(h.Owner(), h))
+		s.stepLocked(q.line.Held(next.Owner(), false, next))
+	}
+}
+
+// RunEnd says that a release ended a run of hand-overs, and told so many others: they
+// have their turn first.
+type RunEnd struct {
+	Others    int64
+	Heard     uint64        // messages of the channel before those with which the others release
+	RoundTrip time.Duration // or half of the time that one needs who was not told
+	Awaited   bool          // there is such a one
+	Suspects  bool          // none of this client waits, but somebody was told
+}

@@ -1,0 +1,251 @@
+package locktable
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+)
+
+// How many shards there are.
+const (
+	shardBits = 6
+	shards    = 1 << shardBits
+)
+
+// sharedKey finds the holds of those modes that are not exclusive.
+type sharedKey struct {
+	name  string
+	owner owner.Owner
+	mode  Mode
+}
+
+func (k sharedKey) compare(other sharedKey) int {
+	return cmp.Or(cmp.Compare(k.name, other.name), cmp.Compare(k.mode, other.mode), cmp.Compare(k.owner.ID, other.owner.ID), cmp.Compare(k.owner.Text, other.owner.Text))
+}
+
+// shard has the holds and the waiters of a client for the names whose hash
+// leads to it.
+type shard[H Hold] struct {
+	table *Table[H] // immutable
+
+	// Beside mu, so that a call that meets nobody takes mu for what it does alone. Who counts
+	// a call looks at closed after that, and Close at the calls after it has set closed: one
+	// of them sees the other.
+	calls  atomic.Int64 // acquisitions and unlocks that are under way
+	closed atomic.Bool  // Close began; set under mu
+
+	mu        sync.Mutex            // guards what follows
+	idle      bool                  // closed, and after that there was neither hold nor call
+	holds     holdTable[H]          // the hold of each name, until its end is through
+	older     map[string][]H        // the holds by name in whose place another was put, see keepLocked; nil while there was none
+	shared    map[sharedKey][]H     // the holds of modes of which a name may have many; nil while there was none
+	many      int                   // how many are in older and shared
+	heldFor   float64               // in seconds: how long holds that are no more were held, less the time from Table.start at which those of now began
+	queues    queues[H]             // of calls that take what they name
+	alone     map[string]*Waiter[H] // calls by the names of Mutexes that ask without a queue; nil while there was none
+	watched   watched[H]            // of them
+	doubts    doubts
+	strangers strangers
+	suspected waitqueue.Instant     // when a pause was made last for one of which nothing is known
+	callers   map[callerKey]callers // who waits as an owner that others may share; nil while there was none
+
+	_ [64]byte // the next one's mutex is in another cache line
+}
+
+// heldLocked is how many holds there are.
+func (s *shard[H]) heldLocked() int { return s.holds.n + s.many }
+
+// changedLocked is called when the number of holds may have changed, with what it was.
+func (s *shard[H]) changedLocked(before int) {
+	if more := s.heldLocked() - before; more != 0 {
+		s.heldFor -= float64(more) * time.Since(s.table.start).Seconds()
+	}
+}
+
+// heldForLocked is how many seconds all holds together have been held.
+func (s *shard[H]) heldForLocked() float64 {
+	return s.heldFor + float64(s.heldLocked())*time.Since(s.table.start).Seconds()
+}
+
+// enterable reports whether its owner can re-enter h.
+func enterable[H Hold](h H) bool { return !h.Leaving() && !h.Over() }
+
+// liveLocked returns the exclusive hold of a name that can be re-entered, or nil.
+func (s *shard[H]) liveLocked(name string) (h H) {
+	var none H
+	if h = s.holds.get(name); h != none && enterable(h) {
+		return h
+	}
+	for _, h := range slices.Backward(s.older[name]) {
+		if enterable(h) {
+			return h
+		}
+	}
+	return none
+}
+
+// ownLocked returns the exclusive hold of a name that its owner o can re-enter, or nil.
+func (s *shard[H]) ownLocked(name string, o owner.Owner) (none H) {
+	if h := s.holds.get(name); h != none && h.Owner() == o && enterable(h) {
+		return h
+	}
+	for _, h := range slices.Backward(s.older[name]) {
+		if h.Owner() == o && enterable(h) {
+			return h
+		}
+	}
+	return none
+}
+
+// placeLocked makes h the hold of its name.
+func (s *shard[H]) placeLocked(h H) { s.keepLocked(s.holds.set(h)) }
+
+// replaceLocked makes next the hold of its name in the place of h, which has ended.
+func (s *shard[H]) replaceLocked(h, next H) {
+	if before := s.holds.set(next); before != h {
+		s.removeOlderLocked(h)
+		s.keepLocked(before)
+	}
+}
+
+// keepLocked keeps the hold known, if there is one, in whose place another was put. Redis has one of
+// the two at most. It need not be the later one: when a key is deleted, the answer to the acquisition
+// before that may come last.
+func (s *shard[H]) keepLocked(h H) {
+	var none H
+	if h == none || !enterable(h) {
+		return
+	}
+	if s.older == nil {
+		s.older = make(map[string][]H)
+	}
+	s.older[h.Name()] = append(s.older[h.Name()], h)
+	s.many++
+}
+
+// removeOlderLocked makes h unknown if it is among the older holds of its name, and reports
+// whether it was.
+func (s *shard[H]) removeOlderLocked(h H) bool {
+	name := h.Name()
+	older := s.older[name]
+	i := slices.Index(older, h)
+	if i < 0 {
+		return false
+	}
+	s.many--
+	if s.older[name] = slices.Delete(older, i, i+1); len(s.older[name]) == 0 {
+		delete(s.older, name)
+	}
+	return true
+}
+
+// addLocked makes h known. It first wakes the callers that can re-enter it now.
+func (s *shard[H]) addLocked(h H) {
+	defer s.changedLocked(s.heldLocked())
+	s.wakeCallersLocked(h)
+	mode := h.Mode()
+	if mode == Exclusive {
+		s.placeLocked(h)
+		return
+	}
+	if s.shared == nil {
+		s.shared = make(map[sharedKey][]H)
+	}
+	key := sharedKey{h.Name(), h.Owner(), mode}
+	s.shared[key] = append(s.shared[key], h)
+	s.many++
+}
+
+// removeLocked makes h unknown, and reports whether it was known.
+func (s *shard[H]) removeLocked(h H) bool {
+	defer s.changedLocked(s.heldLocked())
+	mode := h.Mode()
+	if mode == Exclusive {
+		if s.removeOlderLocked(h) {
+			return true
+		}
+		if !s.holds.remove(h) {
+			return false
+		}
+		if older := s.older[h.Name()]; len(older) > 0 {
+			next := older[len(older)-1]
+			s.removeOlderLocked(next)
+			s.holds.set(next)
+		}
+		return true
+	}
+	key := sharedKey{h.Name(), h.Owner(), mode}
+	i := slices.Index(s.shared[key], h)
+	if i < 0 {
+		return false
+	}
+	s.many--
+	if s.shared[key] = slices.Delete(s.shared[key], i, i+1); len(s.shared[key]) == 0 {
+		delete(s.shared, key)
+	}
+	return true
+}
+
+// appendAllLocked appends all holds, those that share a name in an order that is the same each
+// time.
+func (s *shard[H]) appendAllLocked(holds []H) []H {
+	for h := range s.holds.all() {
+		holds = append(holds, h)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.older)) {
+		holds = append(holds, s.older[name]...)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(s.shared), sharedKey.compare) {
+		holds = append(holds, s.shared[key]...)
+	}
+	return holds
+}
+
+// begin is Table.Begin.
+func (s *shard[H]) begin(acquisition bool) bool {
+	s.calls.Add(1)
+	if acquisition && s.closed.Load() {
+		s.end()
+		return false
+	}
+	return true
+}
+
+// end undoes begin.
+func (s *shard[H]) end() {
+	if s.calls.Add(-1) > 0 || !s.closed.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idleLocked()
+}
+
+// idleLocked notes that there is neither hold nor call after Close began. A call that
+// begins later, an Unlock of a lost hold, is not waited for.
+func (s *shard[H]) idleLocked() {
+	if !s.closed.Load() || s.idle || s.heldLocked() > 0 || s.calls.Load() > 0 {
+		return
+	}
+	s.idle = true
+	if s.table.busy.Add(-1) == 0 {
+		close(s.table.idle)
+	}
+}
+
+// close is Table.Close of a shard.
+func (s *shard[H]) close() []H {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed.Store(true)
+	s.closeQueuesLocked()
+	s.disarmLocked()
+	s.idleLocked()
+	return s.appendAllLocked(nil)
+}

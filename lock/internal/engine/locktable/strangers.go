@@ -1,0 +1,188 @@
+package locktable
+
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+)
+
+// A Redisson client that waits for a lock tries some milliseconds after the message of a
+// release, because a JVM wakes up that slowly. Clients of this library would always have
+// the lock by then, so where such a stranger waits they leave every second release to it.
+
+const (
+	// strangerPause is for how long a release is left to strangers: a JVM takes 1 to 3 ms.
+	strangerPause = 5 * time.Millisecond
+	// strangerKnown is for how long a stranger is believed to wait although it used no
+	// pause. It may be in a garbage collection.
+	strangerKnown = time.Second
+	// strangerMost is for how long it is believed where no pause was in vain, because
+	// holds are long.
+	strangerMost = time.Minute
+	// suspectEach is how often a client pauses for a stranger that it does not know,
+	// because another subscriber was told of its release. A waiter does so after a hold of
+	// that length.
+	suspectEach = 250 * time.Millisecond
+	// soundEach and soundFor: all clients do so at one release at the beginning of each half
+	// second, together, because one that does not pause would take the lock, and no stranger
+	// would be seen. It costs a hundredth of the time at most.
+	soundEach = time.Second / 2
+	soundFor  = 100 * time.Millisecond
+	// mostStrangers is for how many names a shard knows of strangers.
+	mostStrangers = 64
+)
+
+// yielding says how clients let strangers have their turns.
+func yielding() waitqueue.Yielding {
+	return waitqueue.Yielding{
+		Pause: strangerPause, Known: strangerKnown, Most: strangerMost, Brief: runBrief, Time: runTime,
+		Defer: time.Millisecond, DeferEach: 250 * time.Microsecond,
+	}
+}
+
+// strangers has a shard's knowledge of strangers, by the names of locks: of few locks, and for
+// a short time. It outlives the queues, which end when their last waiter has gone.
+type strangers map[string]*waitqueue.Strangers
+
+// near returns the strangers that wait for a lock, nil if none is known.
+func (m strangers) near(name string, now waitqueue.Instant) *waitqueue.Strangers {
+	x := m[name]
+	if x != nil && !x.Near(now) {
+		delete(m, name)
+		return nil
+	}
+	return x
+}
+
+// took notes that this client has taken a lock from Redis.
+func (m strangers) took(name string, now waitqueue.Instant) {
+	if x := m.near(name, now); x != nil {
+		x.Took(now)
+	}
+}
+
+// alone notes that this client keeps a lock, because Redis knew no other waiter.
+func (m strangers) alone(name string, now waitqueue.Instant) {
+	if x := m.near(name, now); x != nil {
+		x.Alone(now)
+	}
+}
+
+// add notes the strangers of a lock that had no entry.
+func (m *strangers) add(name string, x waitqueue.Strangers, now waitqueue.Instant) *waitqueue.Strangers {
+	if *m == nil {
+		*m = make(strangers)
+	}
+	if len(*m) >= mostStrangers {
+		m.makeRoom(now)
+	}
+	(*m)[name] = &x
+	return &x
+}
+
+// makeRoom deletes the entries that have expired. If there are none, it deletes the entry that
+// was seen longest ago.
+func (m *strangers) makeRoom(now waitqueue.Instant) {
+	var oldest string
+	var seen waitqueue.Instant
+	for name := range *m {
+		switch x := m.near(name, now); {
+		case x == nil:
+		case oldest == "" || x.Seen() < seen:
+			oldest, seen = name, x.Seen()
+		}
+	}
+	if len(*m) >= mostStrangers {
+		delete(*m, oldest)
+	}
+}
+
+// refusedLocked notes that Redis refused w, and whether a stranger holds the lock.
+func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant) {
+	if w.key.Kind != waitqueue.Exclusive {
+		return
+	}
+	if x := s.strangers.near(w.key.Name, now); x != nil {
+		x.Refused(w.asked, now, w.stranger)
+	} else if w.stranger {
+		s.strangers.add(w.key.Name, waitqueue.NewStrangers(&s.table.yielding, now), now)
+	}
+}
+
+// yieldsLocked is called when h is about to end. It reports whether the run that led to h
+// is over because a stranger waits, and whether one may wait at all.
+func (s *shard[H]) yieldsLocked(h H) (near, over bool) {
+	if h.Mode() != Exclusive {
+		return false, false
+	}
+	now := s.table.Now()
+	x := s.strangers.near(h.Name(), now)
+	if x == nil {
+		return false, false
+	}
+	over = x.Leaving(now)
+	return x.Found(), over
+}
+
+// freedByUsLocked notes that h has ended, if it is the hold of its name. It reports whether
+// strangers may wait.
+func (s *shard[H]) freedByUsLocked(h H, r RunEnd, sounding bool) (near bool) {
+	if h.Mode() != Exclusive || s.holds.get(h.Name()) != h {
+		return false
+	}
+	now := s.table.Now()
+	x := s.strangers.near(h.Name(), now)
+	switch {
+	case x != nil:
+		x.Freed(now, r.Others)
+	case r.Suspects:
+		s.suspectLocked(h.Name(), now, sounding || now > s.suspected.Add(suspectEach))
+	}
+	return x != nil && x.Found()
+}
+
+// suspectLocked pauses for an unknown stranger if it is time for that. It pauses at most once
+// in soundFor, so that all clients pause at the same release.
+func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, time bool) *waitqueue.Strangers {
+	if !time || s.suspected > 0 && now < s.suspected.Add(soundFor) {
+		return nil
+	}
+	s.suspected = now
+	return s.strangers.add(name, waitqueue.NewSuspected(&s.table.yielding, now), now)
+}
+
+// sounding reports whether it is the time, by the clock of the server of that lock, at which
+// all clients pause for a stranger that they do not know.
+func (t *Table[H]) sounding(name string) bool {
+	now := time.Now().Add(t.cfg.Ahead(name))
+	return now.Sub(now.Truncate(soundEach)) < soundFor
+}
+
+// yieldLocked is until when w leaves the object to strangers. One whose time is over before
+// that, at end if limited, does not, because it would have no try at all.
+func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, sounding bool) waitqueue.Instant {
+	if w.key.Kind != waitqueue.Exclusive {
+		return 0
+	}
+	known := &w.shard.strangers
+	x := known.near(w.key.Name, now)
+	messages, stood, news := w.q.probe.Since(now)
+	switch {
+	case x != nil && news:
+		x.Heard(now, messages)
+	case x != nil:
+	case messages > 0, w.q.probe.Deferred(now, strangerPause):
+		x = w.shard.suspectLocked(w.key.Name, now, sounding || stood >= suspectEach)
+	}
+	if x == nil {
+		return 0
+	}
+	if x.Found() {
+		w.q.probe.EndDeferral() // it would not see who has the lock meanwhile
+	}
+	until := x.Until()
+	if limited && time.Until(end) <= time.Duration(until-now) {
+		return 0
+	}
+	return until
+}

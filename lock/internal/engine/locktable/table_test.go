@@ -1,0 +1,656 @@
+package locktable
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
+)
+
+// play runs f in virtual time, with a server and a client of it.
+func play(t *testing.T, f func(t *testing.T, c *client)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f(t, newClient(ctx, newRedis(1)))
+	})
+}
+
+func newRedis(seed uint64) *fakeRedis {
+	return &fakeRedis{random: rand.New(rand.NewPCG(seed, 0)), holder: map[string]*fakeHold{}, stolen: map[*fakeHold]bool{}}
+}
+
+// newClient returns a client that unlocks what its table passes on.
+func newClient(ctx context.Context, r *fakeRedis) *client {
+	c := &client{redis: r}
+	c.table = newFake(ctx, func(h *fakeHold) {
+		go func() {
+			defer c.table.End(h.name)
+			c.unlock(h)
+		}()
+	})
+	return c
+}
+
+func ownerOf(i int) owner.Owner { return owner.Owner{ID: uint64(i) + 1} }
+
+// begin starts a call that takes a lock, and returns where its error comes.
+func (a *take) begin(ctx context.Context, r Request) <-chan error {
+	got := make(chan error, 1)
+	go func() { got <- a.run(ctx, r) }()
+	synctest.Wait()
+	return got
+}
+
+func TestCallsGoOnWithTheHoldsOfTheirClient(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		ctx := t.Context()
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(ctx, Request{}))
+		require.Same(t, first.held, c.table.Live("a"))
+		require.Same(t, first.held, c.table.Own("a", ownerOf(1), Exclusive))
+		require.Nil(t, c.table.Own("a", ownerOf(2), Exclusive))
+
+		second := &take{c: c, name: "a", as: ownerOf(2)}
+		got := second.begin(ctx, Request{})
+		require.Equal(t, Counts{Held: 1, Waiting: 1, Queues: 1}, c.counts())
+		c.unlock(first.held)
+		require.NoError(t, <-got)
+		require.Same(t, second.held, c.table.Live("a"))
+		require.NotSame(t, first.held, second.held)
+		c.unlock(second.held)
+		require.Zero(t, c.counts())
+	})
+}
+
+// counts are those that are whole numbers.
+func (c *client) counts() Counts {
+	n := c.table.Counts()
+	n.HeldFor = 0
+	return n
+}
+
+func TestWhatALossLeavesIsTriedForByTheFirstWhoWaits(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		got := second.begin(t.Context(), Request{})
+		c.lose(first.held)
+		require.NoError(t, <-got)
+		c.unlock(second.held)
+		require.Zero(t, c.counts())
+	})
+}
+
+func TestAHoldThatWasLostBeforeItWasKnownIsForgotten(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		h := &fakeHold{name: "a", owner: ownerOf(1), ended: true}
+		require.True(t, c.table.Adopt(h, nil))
+		require.Zero(t, c.counts())
+	})
+}
+
+// Redis gives a client a lock that it has already: one of the two holds is not there.
+func TestBothHoldsOfOneNameAreAskedAbout(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		old, h := &fakeHold{name: "a", owner: ownerOf(1)}, &fakeHold{name: "a", owner: ownerOf(2)}
+		require.True(t, c.table.Adopt(old, nil))
+		require.Zero(t, old.asked())
+		require.True(t, c.table.Adopt(h, nil))
+		require.Equal(t, []int{1, 1}, []int{old.asked(), h.asked()})
+		c.table.Forget(old)
+		require.Same(t, h, c.table.Live("a"), "it is not the hold of its name any more")
+		c.table.Forget(h)
+		require.Zero(t, c.counts())
+	})
+}
+
+// twoHolds gives the client two holds of the name a, of the owners 1 and 2.
+func (c *client) twoHolds(t *testing.T) (older, newer *fakeHold) {
+	t.Helper()
+	older, newer = &fakeHold{of: c, name: "a", owner: ownerOf(1)}, &fakeHold{of: c, name: "a", owner: ownerOf(2)}
+	require.True(t, c.table.Adopt(older, nil))
+	require.True(t, c.table.Adopt(newer, nil))
+	return older, newer
+}
+
+// Redis deletes a lock whose answer is under way, and gives it to another owner of the client, who is
+// heard first. So the hold that comes last is the one that Redis does not have.
+func TestTheHoldOfANameThatComesLastNeedNotBeTheOneThatStays(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		stays, gone := c.twoHolds(t)
+		require.Equal(t, Counts{Held: 2}, c.counts())
+		require.ElementsMatch(t, []*fakeHold{stays, gone}, c.table.All(), "a move of keys is for both")
+		require.Same(t, stays, c.table.Own("a", ownerOf(1), Exclusive))
+		require.Same(t, gone, c.table.Own("a", ownerOf(2), Exclusive))
+
+		c.table.Forget(gone)
+		require.Equal(t, Counts{Held: 1}, c.counts())
+		require.Same(t, stays, c.table.Live("a"))
+		require.Same(t, stays, c.table.Own("a", ownerOf(1), Exclusive))
+		c.table.Forget(gone)
+		c.table.Forget(stays)
+		require.Zero(t, c.counts())
+		require.Empty(t, c.table.All())
+	})
+}
+
+// The owner's own hold would keep it out for good.
+func TestAnOwnerReentersItsHoldAlthoughAnotherOfThatNameCameLater(t *testing.T) {
+	for name, forgotten := range map[string]bool{"while the other is there": false, "when the other has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, c *client) {
+				first := &take{c: c, name: "a", as: ownerOf(1)}
+				require.NoError(t, first.run(t.Context(), Request{}))
+				gone := &fakeHold{of: c, name: "a", owner: ownerOf(2)}
+				require.True(t, c.table.Adopt(gone, nil))
+				if forgotten {
+					c.table.Forget(gone)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				again := &take{c: c, name: "a", as: ownerOf(1)}
+				require.NoError(t, again.run(ctx, Request{Joint: true}))
+				require.Equal(t, 1, again.reentries)
+				c.table.Forget(gone)
+				c.unlock(first.held)
+				require.Zero(t, c.counts())
+			})
+		})
+	}
+}
+
+// Close tells all holds, and is over when all have ended.
+func TestCloseTellsEachHoldOfOneName(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		older, newer := c.twoHolds(t)
+		require.ElementsMatch(t, []*fakeHold{older, newer}, c.table.Close())
+		c.table.Forget(newer)
+		require.False(t, wait.Closed(c.table.Idle()))
+		c.table.Forget(older)
+		require.True(t, wait.Closed(c.table.Idle()))
+	})
+}
+
+// The hold behind which a call sleeps may be either of them.
+func TestEachHoldOfOneNameIsAskedAboutWhileACallSleepsBehindThem(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		older, newer := c.twoHolds(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.Error(t, (&take{c: c, name: "a", as: ownerOf(3)}).run(ctx, Request{}))
+		require.GreaterOrEqual(t, older.asked(), 12, "once in 5 s at least")
+		require.Equal(t, older.asked(), newer.asked())
+	})
+}
+
+// A hold is handed on whose name has another hold, which stays known.
+func TestAHandOverLeavesTheOtherHoldOfItsName(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		second := &take{c: c, name: "a", as: ownerOf(2)}
+		got := second.begin(t.Context(), Request{})
+		other := &fakeHold{of: c, name: "a", owner: ownerOf(3)}
+		require.True(t, c.table.Adopt(other, nil))
+		c.unlock(first.held)
+		synctest.Wait()
+		require.Same(t, other, c.table.Own("a", ownerOf(3), Exclusive))
+		c.table.Forget(other)
+		require.NoError(t, <-got)
+		require.Same(t, second.held, c.table.Live("a"))
+		c.unlock(second.held)
+		require.Zero(t, c.counts())
+	})
+}
+
+// After a run a call lets others go first, for as long as they take to ask if they hear no messages.
+// It listens meanwhile: who got the lock says when it is free.
+func TestACallThatLetsOthersGoFirstListens(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end     RunEnd
+		listens bool
+	}{
+		"one of them asks by and by":   {RunEnd{Others: 1, RoundTrip: time.Second, Awaited: true}, true},
+		"all hear the message at once": {RunEnd{Others: 1, RoundTrip: time.Millisecond}, false},
+		"there are none":               {RunEnd{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, c *client) {
+				listens, ears := false, c.table.cfg.Subscriber
+				c.table.cfg.Subscriber = func(name string) *pubsub.Subscriber { listens = true; return ears(name) }
+				first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+				require.NoError(t, first.run(t.Context(), Request{}))
+				got := second.begin(t.Context(), Request{})
+				first.held.set(&first.held.leaving)
+				c.table.Leaving(first.held)
+				c.redis.change("a", first.held, nil)
+				c.table.ForgetAfter(first.held, tc.end)
+				require.NoError(t, <-got)
+				require.Equal(t, tc.listens, listens)
+				c.unlock(second.held)
+			})
+		})
+	}
+}
+
+// A hold is asked about once in every MaxPoll while a call sleeps behind it.
+func TestAHoldIsAskedAboutWhileACallSleepsBehindIt(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		time.Sleep(time.Minute)
+		require.Zero(t, first.held.asked(), "nobody waits")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.Error(t, (&take{c: c, name: "a", as: ownerOf(2)}).run(ctx, Request{}))
+		n := first.held.asked()
+		require.GreaterOrEqual(t, n, 12, "once in 5 s at least")
+		require.LessOrEqual(t, n, 14)
+		time.Sleep(time.Minute)
+		require.Equal(t, n, first.held.asked(), "nobody waits any more")
+		c.unlock(first.held)
+	})
+}
+
+// A call that waited is handed the lock while Close begins. It had looked whether the
+// client closes just before.
+func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testing.T) {
+	for _, closes := range []bool{true, false} {
+		t.Run(fmt.Sprint(closes), func(t *testing.T) {
+			play(t, func(t *testing.T, c *client) {
+				first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+				require.NoError(t, first.run(t.Context(), Request{}))
+				w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, second, Request{Owner: second.as})
+				require.Equal(t, waitqueue.DoWait, w.look(t.Context()).Do)
+				n := c.table.Leaving(first.held)
+				require.Same(t, w, n.Next)
+				next := &fakeHold{name: "a", owner: second.as, past: new(Past)}
+				c.redis.change("a", first.held, next)
+				if closes {
+					require.Equal(t, []*fakeHold{first.held}, c.table.Close())
+				}
+				c.table.Deliver(first.held, w, next)
+				require.Equal(t, closes, next.is(&next.closing), "another call of the owner may have re-entered it")
+				err := errorOf(t.Context(), w.Run(t.Context()))
+				if closes {
+					require.ErrorIs(t, err, errFakeClosed)
+					<-c.table.Idle() // it was passed on
+				} else {
+					require.NoError(t, err)
+					require.Same(t, next, second.held)
+					c.unlock(next)
+				}
+				w.End()
+				require.Zero(t, c.counts())
+			})
+		})
+	}
+}
+
+// TestARunGoesOnBehindALineThatWasDropped: the last one of it, behind whom nobody of this client
+// waits, lets those of other clients go first all the same, and so does who comes while it ends.
+func TestARunGoesOnBehindALineThatWasDropped(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		got := second.begin(t.Context(), Request{})
+		c.unlock(first.held)
+		require.NoError(t, <-got)
+		require.Zero(t, c.counts().Queues)
+		n := c.table.Leaving(second.held)
+		require.Nil(t, n.Next)
+		require.True(t, n.InRun)
+		c.redis.change("a", second.held, nil)
+		c.table.Forget(second.held)
+
+		require.NoError(t, first.run(t.Context(), Request{}))
+		require.False(t, c.table.Leaving(first.held).InRun, "the run has ended")
+		c.redis.change("a", first.held, nil)
+		c.table.Forget(first.held)
+		require.Zero(t, c.counts())
+	})
+}
+
+// TestACallSleepsUntilTheHoldOfItsOwnerHasEnded: it does not ask again and again whether it can
+// re-enter what is being unlocked.
+func TestACallSleepsUntilTheHoldOfItsOwnerHasEnded(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		other := &take{c: c, name: "a", as: ownerOf(2)}
+		gotOther := other.begin(t.Context(), Request{})
+		first.held.set(&first.held.leaving) // and the table does not know yet
+		second := &take{c: c, name: "a", as: ownerOf(1)}
+		got := second.begin(t.Context(), Request{})
+		time.Sleep(time.Second)
+		require.Equal(t, 1, second.reentries)
+		c.unlock(first.held)
+		require.NoError(t, <-gotOther)
+		c.unlock(other.held)
+		require.NoError(t, <-got)
+		c.unlock(second.held)
+		require.Zero(t, c.counts())
+	})
+}
+
+// TestAQueueKnowsThatItsHoldIsBeingUnlocked: it is made when the release is on its way.
+func TestAQueueKnowsThatItsHoldIsBeingUnlocked(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		first.held.set(&first.held.leaving)
+		require.Nil(t, c.table.Leaving(first.held).Next)
+		got := second.begin(t.Context(), Request{})
+		time.Sleep(time.Second)
+		require.Zero(t, second.reentries)
+		c.redis.change("a", first.held, nil)
+		c.table.Forget(first.held)
+		require.NoError(t, <-got)
+		c.unlock(second.held)
+		require.Zero(t, c.counts())
+	})
+}
+
+// TestACallThatWasAdmittedBeforeCloseGivesUp, although its queue is made after that.
+func TestACallThatWasAdmittedBeforeCloseGivesUp(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		c.redis.change("a", nil, &fakeHold{name: "a", owner: ownerOf(9)}) // another client's
+		require.True(t, c.table.Begin("a", true))
+		require.Empty(t, c.table.Close())
+		began := time.Now()
+		call := &take{c: c, name: "a", as: ownerOf(1)}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, call.run(ctx, Request{}), errFakeClosed)
+		require.Zero(t, time.Since(began), "it asks nobody")
+		c.table.End("a")
+		<-c.table.Idle()
+	})
+}
+
+func TestCloseIsOverWithTheLastHoldAndTheLastCall(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		require.True(t, c.table.Begin("b", true))
+		second := &take{c: c, name: "a", as: ownerOf(2)}
+		got := second.begin(t.Context(), Request{})
+		require.Equal(t, []*fakeHold{first.held}, c.table.Close())
+		require.ErrorIs(t, <-got, errFakeClosed)
+		require.False(t, c.table.Begin("b", true))
+		require.True(t, c.table.Begin("b", false), "an Unlock is not refused")
+		c.table.End("b")
+		require.False(t, c.table.Adopt(&fakeHold{name: "c"}, nil))
+		c.table.End("b")
+		require.Empty(t, c.table.Idle())
+		c.unlock(first.held)
+		<-c.table.Idle()
+		c.table.Wait()
+	})
+}
+
+// TestACallIsCountedWithoutTheTable: so that a free lock takes a mutex of the table twice, to
+// join and with its hold, and its Unlock twice, to leave and with the end of the hold.
+func TestACallIsCountedWithoutTheTable(t *testing.T) {
+	table := New(Config[*fakeHold]{Random: rand.New(rand.NewPCG(1, 1))})
+	thaw := table.Freeze()
+	defer thaw()
+	require.True(t, table.Begin("a", true))
+	require.True(t, table.Begin("a", false))
+	table.End("a")
+	table.End("a")
+}
+
+// TestCloseWaitsForEveryCallThatWasNotRefused: whenever it began.
+func TestCloseWaitsForEveryCallThatWasNotRefused(t *testing.T) {
+	for range 300 {
+		table := New(Config[*fakeHold]{Random: rand.New(rand.NewPCG(1, 1))})
+		var idle atomic.Bool
+		var calls sync.WaitGroup
+		for i := range 4 {
+			calls.Go(func() {
+				for {
+					if !table.Begin("a", true) {
+						return
+					}
+					if i == 0 {
+						runtime.Gosched()
+					}
+					if idle.Load() {
+						t.Error("a call is under way")
+					}
+					table.End("a")
+				}
+			})
+		}
+		if rand.IntN(2) == 0 {
+			runtime.Gosched()
+		}
+		table.Close()
+		<-table.Idle()
+		idle.Store(true)
+		calls.Wait()
+	}
+}
+
+func TestAReleaseWakesWhoWaitsForPermits(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		free := make(chan struct{})
+		x := fakeCall{try: func() wire.Outcome {
+			select {
+			case <-free:
+				return granted
+			default:
+				return refused
+			}
+		}}
+		w := c.table.NewWaiter(Key{"s", waitqueue.Permits}, x, Request{})
+		defer w.End()
+		got := make(chan error, 1)
+		go func() { got <- errorOf(t.Context(), w.Run(t.Context())) }()
+		synctest.Wait()
+		close(free)
+		began := time.Now()
+		c.table.Freed(Key{"s", waitqueue.Permits})
+		require.NoError(t, <-got)
+		require.Less(t, time.Since(began), time.Second, "it was woken, and did not poll")
+	})
+}
+
+func TestWhoWatchesAnOwnerIsWokenByItsHolds(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		wake := make(chan struct{}, 1)
+		unwatch := c.table.WatchOwner("a", ownerOf(1), wake)
+		h := &fakeHold{name: "a", owner: ownerOf(2)}
+		require.True(t, c.table.Adopt(h, nil))
+		require.Empty(t, wake, "another's")
+		c.table.Forget(h)
+		mine := &fakeHold{name: "a", owner: ownerOf(1)}
+		require.True(t, c.table.Adopt(mine, nil))
+		require.Len(t, wake, 1)
+		<-wake
+		unwatch()
+		c.table.Forget(mine)
+		require.True(t, c.table.Adopt(mine, nil))
+		require.Empty(t, wake)
+		c.table.Forget(mine)
+		require.Zero(t, c.counts())
+	})
+}
+
+func TestHoldsThatShareANameAreFoundByTheirOwners(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		read, read2 := &fakeHold{name: "a", owner: ownerOf(1), mode: Reading}, &fakeHold{name: "a", owner: ownerOf(1), mode: Reading}
+		write := &fakeHold{name: "a", owner: ownerOf(1), mode: Writing}
+		for _, h := range []*fakeHold{read, read2, write} {
+			require.True(t, c.table.Adopt(h, nil))
+		}
+		require.Same(t, read, c.table.Own("a", ownerOf(1), Reading))
+		require.Same(t, write, c.table.Own("a", ownerOf(1), Writing))
+		require.ElementsMatch(t, []*fakeHold{read, read2}, c.table.Shared(nil, "a", ownerOf(1), Reading))
+		read.set(&read.leaving)
+		require.Same(t, read2, c.table.Own("a", ownerOf(1), Reading))
+		require.ElementsMatch(t, []*fakeHold{read, read2, write}, c.table.All())
+		for _, h := range []*fakeHold{read, read2, write} {
+			c.table.Forget(h)
+		}
+		require.Nil(t, c.table.Own("a", ownerOf(1), Reading))
+		require.Zero(t, c.counts())
+	})
+}
+
+// TestAWaiterLeavesALongLineAsQuicklyAsAShortOne: a walk along the line would be
+// 40 times slower in the long one.
+func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
+	for name, kind := range map[string]waitqueue.Kind{"Mutex": waitqueue.Exclusive, "others": waitqueue.Latch} {
+		t.Run(name, func(t *testing.T) {
+			table := newFake(t.Context(), nil)
+			const leavers = 500
+			// took is the least time in which the last of a line of n leave it.
+			took := func(n int) time.Duration {
+				least := time.Hour
+				for range 3 {
+					line := make([]*Waiter[*fakeHold], n)
+					for i := range line {
+						line[i] = table.NewWaiter(Key{"m", kind}, nil, Request{Owner: ownerOf(i)})
+						line[i].look(t.Context())
+					}
+					began := time.Now()
+					for i := range leavers {
+						line[n-1-i].leave()
+					}
+					least = min(least, time.Since(began))
+					for i := range n - leavers {
+						line[i].leave()
+					}
+				}
+				return least
+			}
+			short, long := took(1000), took(20_000)
+			require.Less(t, long, 10*short)
+		})
+	}
+}
+
+// TestClientsOfOneServerExcludeEachOther: two clients, few locks, calls of owners of which
+// some are shared, that wait, try, or leave; holds that are unlocked, handed over, lost; tries
+// of which nothing is known. Nobody has a lock beside another, whoever waits long enough gets
+// it, and nothing is left behind.
+func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
+	for seed := range uint64(20) { // package simulation has thousands, with the scripts
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			server := newRedis(seed)
+			clients := []*client{newClient(ctx, server), newClient(ctx, server)}
+			const names, callers, turns = 2, 8, 6
+			var wg sync.WaitGroup
+			for i := range callers {
+				random := rand.New(rand.NewPCG(seed, uint64(i)+1))
+				c := clients[i%len(clients)]
+				wg.Go(func() {
+					for turn := range turns {
+						a := &take{c: c, name: fmt.Sprint("lock ", random.IntN(names)), as: ownerOf(i*turns + turn)}
+						within := ctx
+						switch random.IntN(4) {
+						case 0:
+							var end context.CancelFunc
+							within, end = context.WithTimeout(ctx, time.Duration(random.IntN(20_000))*time.Millisecond)
+							defer end()
+						}
+						err := a.run(within, Request{Try: random.IntN(5) == 0})
+						if err != nil {
+							continue
+						}
+						server.mu.Lock()
+						if h := server.holder[a.name]; h != a.held && h != nil && !server.stolen[a.held] {
+							t.Errorf("seed %d: %s is held beside another", seed, a.name)
+						}
+						server.mu.Unlock()
+						time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+						switch {
+						case a.held.Over(): // its Unlock tells nobody
+						case random.IntN(6) == 0:
+							c.lose(a.held)
+						default:
+							c.unlock(a.held)
+						}
+					}
+				})
+			}
+			thieves := rand.New(rand.NewPCG(seed, 0))
+			wg.Go(func() { // who deletes keys, so that their holders hear of it later, or never
+				for range 20 {
+					time.Sleep(time.Duration(thieves.IntN(100)) * time.Millisecond)
+					name := fmt.Sprint("lock ", thieves.IntN(names))
+					server.mu.Lock()
+					h := server.holder[name]
+					server.mu.Unlock()
+					if h != nil && server.steal(h) {
+						time.Sleep(time.Duration(thieves.IntN(3)) * time.Millisecond)
+						h.of.lose(h)
+					}
+				}
+			})
+			wg.Wait()
+			synctest.Wait()
+			for _, c := range clients {
+				if n := c.counts(); n != (Counts{}) {
+					t.Errorf("seed %d: left behind: %+v", seed, n)
+				}
+				require.Empty(t, c.table.Close())
+				<-c.table.Idle()
+				c.table.Wait()
+			}
+			require.Empty(t, server.holder, "seed %d", seed)
+		})
+	}
+}
+
+func TestQueuesAreVisitedInOneOrder(t *testing.T) {
+	var s queues[*fakeHold]
+	for i := range 100 {
+		s.add(&queue[*fakeHold]{key: Key{fmt.Sprintf("%02d", (37*i)%100), waitqueue.Kind(i % 2)}})
+	}
+	var names [2][]string
+	for q := range s.ordered() {
+		names[q.key.Kind] = append(names[q.key.Kind], q.key.Name)
+	}
+	for _, of := range names {
+		require.Len(t, of, 50)
+		require.IsIncreasing(t, of)
+	}
+}
+
+func TestHoldsThatShareANameAreVisitedInOneOrder(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		var all []*fakeHold
+		for i := range 100 {
+			h := &fakeHold{name: "a", owner: ownerOf((37 * i) % 100), mode: Reading}
+			require.True(t, c.table.Adopt(h, nil))
+			all = append(all, h)
+		}
+		visited := c.table.All()
+		require.ElementsMatch(t, all, visited)
+		require.True(t, slices.IsSortedFunc(visited, func(a, b *fakeHold) int { return cmp.Compare(a.owner.ID, b.owner.ID) }))
+		for _, h := range all {
+			c.table.Forget(h)
+		}
+	})
+}

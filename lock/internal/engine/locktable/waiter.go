@@ -1,0 +1,512 @@
+package locktable
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
+)
+
+// ForeignPoll is how long a waiter sleeps at most while another library has the
+// lock. Such a library publishes no release.
+const ForeignPoll = 250 * time.Millisecond
+
+// Waiter is one call that takes an object. It is in the object's queue, mostly for the
+// time of one try, and does what the queue's Line says. Only its goroutine uses its
+// fields, except those that shard.mu guards.
+type Waiter[H Hold] struct {
+	// immutable
+	table *Table[H]
+	shard *shard[H]
+	key   Key
+	wants Acquisition[H]
+	needs int64 // how much of what there is, at least 1
+	joint bool  // its owner may be others' too, who may hold the object
+	final bool  // an unknown outcome ends it
+
+	caller waitqueue.Caller[owner.Owner, H] // guarded by shard.mu
+	q      *queue[H]                        // nil until it has joined
+	mine   *outlook                         // of one that asks by itself; nil: the queue's, which the first in line uses
+
+	// guarded by shard.mu
+	wake chan struct{} // of capacity 1: look again; nil until it sleeps for the first time
+
+	mark     waitqueue.Mark    // of its last try
+	asked    waitqueue.Instant // when that began
+	stranger bool              // at that, a stranger held the object
+	more     int64             // at that, how many hand-overs might follow inside the client
+	again    time.Duration     // and in how long it tries again, because no message reaches it; 0: one may
+	spread   float64           // from 0 to 1: how much sooner it tries again than MaxPoll
+	last     wire.Outcome      // of the last try that was answered, or failed
+	told     bool              // of its last try: a message had come since the one before
+	waited   bool              // it had to wait
+	unknowns int               // unknown outcomes in a row, but for those that the queue's Probe counts
+	since    waitqueue.Instant // when it first asked in vain; 0: not yet
+	warned   bool
+	alone    bool // it asks without a queue, or has one since it began; of its own goroutine
+	apart    bool // no queue has it in mind any more
+}
+
+// NewWaiter returns a Waiter that has not joined its queue yet. Run is called once, and End
+// after that.
+func (t *Table[H]) NewWaiter(k Key, wants Acquisition[H], r Request) *Waiter[H] {
+	w, _ := t.spareWaiters.Get().(*Waiter[H])
+	if w == nil {
+		w = &Waiter[H]{}
+	}
+	w.table, w.shard, w.key, w.wants = t, t.shard(k.Name), k, wants
+	w.needs, w.joint, w.final = max(r.Needs, 1), r.Joint, r.Final
+	w.caller.User, w.caller.Owner, w.caller.Try, w.caller.Shared = w, r.Owner, r.Try, r.Reading
+	if r.Alone {
+		w.mine = &outlook{probe: waitqueue.NewProbe(&t.pacing[k.Kind]), listener: pubsub.NewListener(make(chan struct{}, 1))}
+	}
+	return w
+}
+
+// End is called when Run has returned. The Waiter is not used any more.
+func (w *Waiter[H]) End() {
+	if w.mine != nil {
+		w.mine.listener.Leave()
+	}
+	if !w.apart {
+		return // the Line may have it in mind, as what a hold came with, and an Unlock in hand
+	}
+	select {
+	case <-w.wake:
+	default:
+	}
+	t := w.table
+	*w = Waiter[H]{wake: w.wake} // it keeps no Held
+	t.spareWaiters.Put(w)
+}
+
+// Waited reports whether it had to wait until now.
+func (w *Waiter[H]) Waited() bool { return w.waited }
+
+// HandOvers is how many hand-overs may follow, inside the client, if its try brings a hold.
+func (w *Waiter[H]) HandOvers() int64 { return w.more }
+
+// Again is in how long it tries again if its try is refused, because no message reaches it;
+// 0 if one may.
+func (w *Waiter[H]) Again() time.Duration { return max(w.again, 0) }
+
+// Told reports, of a call that asks by itself, whether a message led to the try that runs.
+func (w *Waiter[H]) Told() bool { return w.told }
+
+// outlook says when w, which probes, does so next. It has joined.
+func (w *Waiter[H]) outlook() *outlook {
+	if w.mine != nil {
+		return w.mine
+	}
+	return &w.q.outlook
+}
+
+// turn is what a waiter is to do.
+type turn[H Hold] struct {
+	waitqueue.Instruction[H]
+	line   bool          // it has the outlook, and asks Redis: of DoProbe
+	first  bool          // it has it, and asks Redis next: of DoWait
+	in     time.Duration // so soon; or a call that does not wait, beside the line
+	listen bool          // and it listens until then
+}
+
+// Run is the body of the call. It returns when the waiter has what it wants, or leaves. The Outcome
+// is that of the last try, and says if the call ended for another reason.
+func (w *Waiter[H]) Run(ctx context.Context) wire.Outcome {
+	defer w.leave()
+	for wait.Ended(ctx) == nil {
+		t := w.look(ctx)
+		var o wire.Outcome
+		switch t.Do {
+		case waitqueue.DoTake:
+			w.wants.Take(t.Hold)
+			return wire.Outcome{Result: wire.Granted}
+		case waitqueue.DoReturn:
+			return wire.Outcome{Result: wire.Granted}
+		case waitqueue.DoGiveUp:
+			var none H
+			if t.Hold != none {
+				w.table.doubt(t.Hold)
+				return w.wants.RefuseDeadlock(t.Hold)
+			}
+			w.last.End = wire.ByClose
+			return w.last
+		case waitqueue.DoRefuse:
+			return w.refused()
+		case waitqueue.DoWait:
+			w.wait(ctx, t)
+			continue
+		case waitqueue.DoReenter:
+			if o = w.wants.Reenter(ctx, t.Hold); o.Result == wire.Gone {
+				w.awaitEnd(ctx, t.Hold)
+				continue
+			}
+		case waitqueue.DoProbe:
+			if o = w.wants.Try(ctx); o.Result == wire.Granted {
+				w.got(o)
+			}
+		}
+		if o.Result == wire.Granted {
+			return o
+		}
+		if w.failed(ctx, t, o) {
+			return w.last
+		}
+	}
+	return w.left()
+}
+
+// look reads w's instruction, and begins what it says. At the first time w joins its
+// queue.
+func (w *Waiter[H]) look(ctx context.Context) turn[H] {
+	table, s := w.table, w.shard
+	var ended *queue[H]
+	defer func() { table.endQueue(ended) }()
+	sounding := w.waited && w.key.Kind == waitqueue.Exclusive && table.sounding(w.key.Name)
+	end, limited := ctx.Deadline()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.q == nil {
+		if s.asksAloneLocked(w) {
+			return turn[H]{Instruction: waitqueue.Instruction[H]{Do: waitqueue.DoProbe}, line: true}
+		}
+		s.joinLocked(w)
+	}
+	q, o, t := w.q, w.outlook(), turn[H]{}
+	t.Instruction = q.line.Instruction(&w.caller)
+	switch t.Do {
+	case waitqueue.DoTake:
+		w.q = nil
+		s.stepLocked(q.line.Take(&w.caller))
+		ended = s.dropLocked(q)
+		w.apart = ended != nil
+	case waitqueue.DoWait:
+		w.sleepsLocked()
+		s.watchQueueLocked(q)
+	case waitqueue.DoProbe:
+		now := table.Now()
+		first := w.mine != nil || q.line.First() == &w.caller
+		heard := waitqueue.Heard{}
+		if first {
+			heard = table.heard(&o.listener)
+			o.probe.Hear(now, heard)
+		}
+		due := w.yieldLocked(end, limited, now, sounding)
+		if first && due > 0 {
+			due = o.probe.DueAt(due, w.needs)
+		} else if first {
+			due = o.probe.Due(w.needs)
+		}
+		if due > now {
+			w.sleepsLocked()
+			t.Do, t.first, t.in = waitqueue.DoWait, first, time.Duration(due-now)
+			t.listen = o.refused || o.probe.Awaits(now)
+			break
+		}
+		w.told = w.mine != nil && o.probe.Told()
+		if w.asked, w.stranger = now, false; first {
+			w.mark, t.line = o.probe.Began(now), true
+			w.forecastLocked(heard.Confirmed == 0)
+		} else {
+			w.mark = o.probe.Beside()
+		}
+		s.stepLocked(q.line.Began(&w.caller))
+	}
+	return t
+}
+
+// forecastLocked works out what may come after the try of the first in line, which
+// begins now. deaf: its subscription was never confirmed.
+func (w *Waiter[H]) forecastLocked(deaf bool) {
+	w.more, w.again = 0, 0
+	if w.q.line.Len() > 1 {
+		w.more = int64(w.q.line.Ahead(true))
+	}
+	if w.mine == nil && w.q.refused && deaf {
+		w.spread = max(w.table.cfg.Random.Float64(), 0.2) // two of them, and what they take, are less than two MaxPolls
+		w.again = w.table.pacing[w.key.Kind].Poll(w.spread)
+	}
+}
+
+// sleepsLocked is called before w sleeps, by the step that has read its instruction.
+func (w *Waiter[H]) sleepsLocked() {
+	if w.wake == nil {
+		w.wake = make(chan struct{}, 1)
+	}
+}
+
+// wakeLocked makes w look again.
+func (w *Waiter[H]) wakeLocked() {
+	if w.wake != nil { // else it has not slept yet
+		wait.Signal(w.wake)
+	}
+}
+
+// warnAfter is how long a wait goes on before it is warned about. If the lock is one of
+// this very client, it may be that of an owner that was lost on the way.
+const warnAfter = 10 * time.Second
+
+// wait waits until w is woken or, if it is to ask Redis next, until that is due. It
+// does not wait if it begins to listen.
+func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
+	w.waited = true
+	var heard <-chan struct{}
+	var due <-chan time.Time
+	switch {
+	case !t.first && t.in > 0: // a call that does not wait leaves a release to strangers
+		timer := time.NewTimer(t.in)
+		defer timer.Stop()
+		due = timer.C
+	case t.first:
+		l := &w.outlook().listener
+		if t.listen && l.Listen(w.table.cfg.Subscriber(w.key.Name), w.wants.Channel()) {
+			return // what was heard before is news
+		}
+		heard = l.Wake()
+		timer := time.NewTimer(t.in)
+		defer timer.Stop()
+		due = timer.C
+	case !w.warned:
+		timer := time.NewTimer(warnAfter)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-w.wake:
+	case <-heard:
+	case <-due:
+		if !t.first && t.in == 0 {
+			w.warn()
+		}
+	case <-ctx.Done():
+	}
+}
+
+// warn says once that w waits for a lock of this client.
+func (w *Waiter[H]) warn() {
+	w.warned = true
+	if w.key.Kind == waitqueue.Exclusive && w.held() {
+		w.table.cfg.Logger.Log(record.WaitsForItself, w.key.Name, warnAfter)
+	}
+}
+
+// refusedAgain tells once that w, which was refused just now, has waited for long for a lock
+// that another owner has.
+func (w *Waiter[H]) refusedAgain(ctx context.Context) {
+	switch {
+	case w.caller.Try || w.warned || !w.key.Kind.HasOwners():
+	case w.since == 0:
+		w.since = max(w.asked, 1)
+	case time.Duration(w.asked-w.since) >= warnAfter:
+		w.warned = true
+		w.table.cfg.LongWait(ctx, w.key.Name, time.Duration(w.asked-w.since))
+	}
+}
+
+// held reports whether this client has the exclusive hold of w's name.
+func (w *Waiter[H]) held() bool {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	var none H
+	return w.shard.holds.get(w.key.Name) != none
+}
+
+// awaitEnd waits until the queue knows that h, which cannot be re-entered, has
+// ended. The goroutine that ends a hold tells the queue without I/O.
+func (w *Waiter[H]) awaitEnd(ctx context.Context, h H) {
+	if h.Over() {
+		w.table.Forget(h)
+		return
+	}
+	w.shard.mu.Lock()
+	known := w.q.line.Instruction(&w.caller).Do != waitqueue.DoReenter
+	w.sleepsLocked()
+	w.shard.mu.Unlock()
+	if known {
+		return
+	}
+	select {
+	case <-w.wake:
+	case <-ctx.Done():
+	}
+}
+
+// got tells the queue of a try that brought what w wants, if that was no hold.
+func (w *Waiter[H]) got(o wire.Outcome) {
+	if w.q == nil {
+		return
+	}
+	s := w.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.outlook().probe.Took(w.table.Now(), w.mark, o.Free)
+	if w.key.Kind == waitqueue.Latch {
+		s.stepLocked(w.q.line.Opened(&w.caller))
+	}
+	s.wakeFirstLocked(w.q)
+}
+
+// failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last
+// says how it ended.
+func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over bool) {
+	if t.Do == waitqueue.DoReenter {
+		return w.notReentered(ctx, o)
+	}
+	if wait.Ended(ctx) != nil && errors.Is(o.Cause, wait.Ended(ctx)) { // the try was left, not answered
+		if w.caller.Try || w.last.Result == wire.NotTried {
+			w.last = o
+		}
+		return w.caller.Try
+	}
+	w.last, w.stranger = o, o.By == wire.Stranger
+	if ours, doubtful := w.answered(o); doubtful {
+		w.table.doubt(ours)
+	}
+	refused, unknown := o.Result == wire.Refused, o.Result.IsUnanswered()
+	if refused {
+		w.refusedAgain(ctx)
+	}
+	switch {
+	case refused, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
+		w.waited = true
+		if unknown && !t.line && !w.caller.Try {
+			w.backOff(ctx)
+		}
+		return false // its instruction says how it goes on
+	case wait.Ended(ctx) != nil:
+		w.last.End = wire.ByContext
+	}
+	return true
+}
+
+// answered tells the queue what a try has brought that brought nothing. If the lock is refused
+// although this client has a hold of it, answered returns that hold, which may be gone.
+func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
+	s := w.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.alone {
+		s.queueOfLocked(w.key)
+		w.alone = false
+	}
+	q, out, now := w.q, w.outlook(), w.table.Now()
+	switch {
+	case o.Result == wire.Refused:
+		out.refused = true
+		s.refusedLocked(w, now)
+		if w.again == 0 && w.mine == nil { // else it has said when it tries again
+			w.spread = w.table.cfg.Random.Float64()
+		}
+		if w.key.Kind.HasOwners() {
+			q.heldUntil = time.Now().Add(max(o.TTL, 0))
+			ours, doubtful = w.metLocked()
+		}
+		said := waitqueue.Answer{TTL: o.Next, Left: o.Free, Spread: w.spread}
+		if o.By == wire.Foreign && o.Next >= 0 {
+			said.Within = ForeignPoll
+		}
+		out.probe.Refused(now, w.mark, said)
+		s.stepLocked(q.line.Refused(&w.caller))
+	case o.Result.IsUnanswered():
+		out.probe.Unanswered(now, w.mark, w.table.cfg.Random.Float64())
+		fallthrough
+	default: // Redis said no to this request, which says nothing of the object
+		s.stepLocked(q.line.Unanswered(&w.caller))
+	}
+	if w.mine == nil && q.line.First() != &w.caller {
+		s.wakeFirstLocked(q)
+	}
+	return ours, doubtful
+}
+
+// metLocked returns this client's exclusive hold of w's name, if it has one, after Redis has refused
+// w. Redis has said that the lock is held, but not by whom.
+func (w *Waiter[H]) metLocked() (ours H, doubtful bool) {
+	var none H
+	if ours = w.shard.liveLocked(w.key.Name); ours == none {
+		return none, false
+	}
+	if w.last.By != wire.Foreign {
+		w.last.By = wire.Ours
+	}
+	return ours, w.key.Kind.IsExclusive()
+}
+
+func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool) {
+	w.last = o
+	switch {
+	case w.caller.Try:
+		return true
+	case wait.Ended(ctx) != nil:
+		w.last.End = wire.ByContext
+		return true
+	case !o.Result.IsUnanswered() || w.table.cfg.FailFast:
+		return true
+	}
+	w.waited = true
+	w.backOff(ctx)
+	return false
+}
+
+// backOff waits after an unknown outcome of which the queue's Probe knows nothing.
+func (w *Waiter[H]) backOff(ctx context.Context) {
+	_ = wait.Pause(ctx, w.table.cfg.Closing, wait.Backoff(w.table.cfg.Random, w.unknowns))
+	w.unknowns++
+}
+
+// refused is how a call ends that does not wait.
+func (w *Waiter[H]) refused() wire.Outcome {
+	if w.last.Result != wire.NotTried {
+		return w.last
+	}
+	return w.wants.Refusal(max(time.Until(w.heldUntil()), 0))
+}
+
+// left is how a wait ends that ctx ended. A waiter that never asked Redis
+// uses what other callers of this client know.
+func (w *Waiter[H]) left() wire.Outcome {
+	if w.last.Result == wire.NotTried && w.q != nil {
+		if d := time.Until(w.heldUntil()); d > 0 {
+			w.last = w.wants.Refusal(d)
+		}
+	}
+	w.last.End = wire.ByContext
+	return w.last
+}
+
+// heldUntil is when the lease of the holder of w's object ends, as far as this
+// client's own hold and its waiters know.
+func (w *Waiter[H]) heldUntil() time.Time {
+	s := w.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var none H
+	if h := s.holds.get(w.key.Name); w.key.Kind.IsExclusive() && h != none && !h.Over() {
+		return h.Deadline()
+	}
+	return w.q.heldUntil
+}
+
+// leave takes w out of its queue, wherever it stands.
+func (w *Waiter[H]) leave() {
+	if !w.alone && w.q == nil { // only then is w.q nobody else's
+		return
+	}
+	s := w.shard
+	s.mu.Lock()
+	if w.alone && s.aloneEndsLocked(w) {
+		s.mu.Unlock()
+		return
+	}
+	s.stepLocked(w.q.line.Leave(&w.caller))
+	ended := s.dropLocked(w.q)
+	s.mu.Unlock()
+	w.apart = ended != nil
+	w.table.endQueue(ended)
+}

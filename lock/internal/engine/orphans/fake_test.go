@@ -1,0 +1,305 @@
+package orphans_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/args"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a server that answers after a while as it is told.
+type fake struct {
+	began  time.Time
+	takes  time.Duration
+	answer func(fields string) pipe.Answer
+
+	mu   sync.Mutex
+	sent []string // fields, and when
+}
+
+func (f *fake) Send(context.Context, string, wire.Call, func(pipe.Answer)) pipe.Answer {
+	panic("nobody waits for an orphan")
+}
+
+func (f *fake) Post(_ string, call wire.Call, late func(pipe.Answer)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fields := strings.Join(call.Args.Strings(), " ")
+	f.sent = append(f.sent, fmt.Sprint(fields, " at ", time.Since(f.began).Truncate(time.Second)))
+	time.AfterFunc(f.takes, func() { late(f.answer(fields)) })
+}
+
+func (f *fake) all() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string{}, f.sent...)
+}
+
+func yes(string) pipe.Answer  { return pipe.Answer{Reply: resp.ReplyOf(int64(1))} }
+func gone(string) pipe.Answer { return pipe.Answer{Reply: resp.ReplyOf(int64(-1))} }
+
+// play runs f with Orphans and their server.
+func play(t *testing.T, answer func(string) pipe.Answer, f func(t *testing.T, s *fake, o *orphans.Orphans)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{began: time.Now(), takes: time.Millisecond, answer: answer}
+		o := orphans.New(s, wait.Random(nil), 3*time.Second)
+		f(t, s, o)
+		o.Close(context.Background())
+	})
+}
+
+func field(text string) orphans.Field {
+	return orphans.Field{Name: "m", Text: text, Lease: 30 * time.Second, Release: wire.Call{Args: args.Of(0, text)}}
+}
+
+func TestAFieldIsReleasedOnceAndNamedUntilThatIsAnswered(t *testing.T) {
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		s.takes = 20 * time.Second
+		f := field("a")
+		f.Lease = 24 * time.Hour
+		o.Add(f)
+		time.Sleep(19 * time.Second)
+		require.Equal(t, []string{"a"}, o.Named(0, "m"), "Redis may still have it")
+		require.Empty(t, o.Named(1, "m"), "another family's scripts may not remove it")
+		require.Empty(t, o.Named(0, "n"))
+		time.Sleep(2 * time.Second)
+		require.Empty(t, o.Named(0, "m"))
+		time.Sleep(25 * time.Hour)
+		require.Equal(t, []string{"a at 0s"}, s.all())
+	})
+}
+
+// TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver: Redis still has it.
+func TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver(t *testing.T) {
+	for _, open := range []time.Duration{-1, 0, 5 * time.Second} {
+		play(t, func(string) pipe.Answer { return pipe.Answer{Err: redis.Error("NOPERM this user has no permissions")} }, func(t *testing.T, _ *fake, o *orphans.Orphans) {
+			switch {
+			case open < 0:
+				o.Add(field("a"))
+			case open == 0:
+				o.AddUnanswered(field("a"), time.Time{})
+			default:
+				o.AddUnanswered(field("a"), time.Now().Add(open))
+			}
+			time.Sleep(29 * time.Second)
+			require.Equal(t, []string{"a"}, o.Named(0, "m"))
+			time.Sleep(7 * time.Second)
+			require.Empty(t, o.Named(0, "m"))
+		})
+	}
+}
+
+// TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt, which is sooner than the end of a long
+// lease. The last release is sent then.
+func TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt(t *testing.T) {
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		f := field("a")
+		f.Lease = 24 * time.Hour
+		o.AddUnanswered(f, time.Time{})
+		time.Sleep(15*time.Minute - time.Second)
+		require.Equal(t, []string{"a"}, o.Named(0, "m"), "its acquisition may come late")
+		time.Sleep(2 * time.Second)
+		require.Empty(t, o.Named(0, "m"))
+		time.Sleep(25 * time.Hour)
+		require.Equal(t, "a at 15m0s", s.all()[len(s.all())-1])
+	})
+	var fails atomic.Bool
+	play(t, func(string) pipe.Answer {
+		if fails.Load() {
+			return pipe.Answer{Err: errors.New("no answer")}
+		}
+		return gone("")
+	}, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		f := field("a")
+		f.Lease = 24 * time.Hour
+		o.AddUnanswered(f, time.Time{})
+		time.Sleep(15*time.Minute - time.Second)
+		fails.Store(true)
+		n := len(s.all())
+		time.Sleep(10 * time.Second)
+		require.Greater(t, len(s.all()), n+10, "the last release is sent until it is answered")
+		require.Equal(t, []string{"a"}, o.Named(0, "m"))
+		fails.Store(false)
+		time.Sleep(time.Second)
+		require.Empty(t, o.Named(0, "m"))
+	})
+	play(t, yes, func(t *testing.T, _ *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Time{})
+		time.Sleep(time.Second)
+		require.Empty(t, o.Named(0, "m"), "it had come")
+	})
+}
+
+func TestAnUnansweredReleaseIsSentAgainUntilTheLeaseIsOver(t *testing.T) {
+	tries := 0
+	play(t, func(string) pipe.Answer {
+		if tries++; tries < 4 {
+			return pipe.Answer{Err: errors.New("no answer")}
+		}
+		return pipe.Answer{Reply: resp.ReplyOf(int64(1))}
+	}, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Add(field("a"))
+		time.Sleep(5 * time.Second)
+		require.Len(t, s.all(), 4)
+	})
+	play(t, func(string) pipe.Answer { return pipe.Answer{Err: errors.New("no answer")} }, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Add(field("a"))
+		time.Sleep(31 * time.Second)
+		n := len(s.all())
+		require.Greater(t, n, 100)
+		time.Sleep(time.Minute)
+		require.Len(t, s.all(), n, "Redis has expired it")
+	})
+	play(t, func(string) pipe.Answer { return pipe.Answer{Err: redis.Error("WRONGTYPE no hash")} }, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Add(field("a"))
+		time.Sleep(time.Minute)
+		require.Len(t, s.all(), 1, "Redis has said no")
+	})
+}
+
+// TestARefusedReleaseIsSentAgainAfterPausesThatDouble, so that a server that refuses to write gets
+// less than one request a second for each field that is owed. Close tries once more.
+func TestARefusedReleaseIsSentAgainAfterPausesThatDouble(t *testing.T) {
+	for kind, add := range map[string]func(o *orphans.Orphans){
+		"a field":                           func(o *orphans.Orphans) { o.Add(field("a")) },
+		"a field that may still come":       func(o *orphans.Orphans) { o.AddUnanswered(field("a"), time.Now().Add(5*time.Second)) },
+		"a field that may come at any time": func(o *orphans.Orphans) { o.AddUnanswered(field("a"), time.Time{}) },
+		"a call":                            func(o *orphans.Orphans) { o.Send("m", field("a").Release, time.Now().Add(30*time.Second)) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			var refuses atomic.Bool
+			refuses.Store(true)
+			play(t, func(string) pipe.Answer {
+				if refuses.Load() {
+					return pipe.Answer{Err: redis.Error("NOREPLICAS Not enough good replicas to write.")}
+				}
+				return yes("")
+			}, func(t *testing.T, s *fake, o *orphans.Orphans) {
+				add(o)
+				time.Sleep(20 * time.Second)
+				n := len(s.all())
+				require.Greater(t, n, 8)
+				require.Less(t, n, 14)
+				refuses.Store(false)
+				began := time.Now()
+				o.Close(t.Context())
+				require.Less(t, time.Since(began), time.Second)
+				require.Len(t, s.all(), n+1)
+			})
+		})
+	}
+}
+
+// TestAFieldThatMayStillComeIsReleasedAgain when it cannot any more; without a time limit,
+// after pauses that double.
+func TestAFieldThatMayStillComeIsReleasedAgain(t *testing.T) {
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Now().Add(5*time.Second))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a at 0s", "a at 5s"}, s.all())
+	})
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Now().Add(5*time.Second))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a at 0s"}, s.all(), "it had come")
+	})
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Time{})
+		time.Sleep(time.Hour)
+		n := len(s.all())
+		require.Greater(t, n, 8)
+		require.Less(t, n, 30, "a lease of 30 s, and pauses of up to 3 s")
+	})
+}
+
+func TestACallIsSentUntilACopyWouldDoHarm(t *testing.T) {
+	play(t, func(string) pipe.Answer { return pipe.Answer{Err: errors.New("no answer")} }, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Send("m", wire.Call{Args: args.Of(0, "undo")}, time.Now().Add(2*time.Second))
+		time.Sleep(2100 * time.Millisecond)
+		n := len(s.all())
+		require.Greater(t, n, 5)
+		require.Empty(t, o.Named(0, "m"), "it is no field")
+		time.Sleep(time.Minute)
+		require.Len(t, s.all(), n)
+	})
+}
+
+func TestNoMoreThanSomeFieldsAreNamed(t *testing.T) {
+	play(t, yes, func(t *testing.T, _ *fake, o *orphans.Orphans) {
+		for i := range 3 * orphans.MaxNamed {
+			o.Add(field(fmt.Sprint(i)))
+		}
+		named := o.Named(0, "m")
+		require.Len(t, named, orphans.MaxNamed)
+		require.Equal(t, fmt.Sprint(3*orphans.MaxNamed-1), named[0], "the last ones: those of before had more time")
+	})
+}
+
+// TestManyThatLeaveAQueueGoTogether: at first one by one, then all in one release.
+func TestManyThatLeaveAQueueGoTogether(t *testing.T) {
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		const n = 500
+		f := field("")
+		f.Together = func(fields []string) wire.Call { return wire.Call{Args: args.Of(0, len(fields))} }
+		for i := range n {
+			f.Text = fmt.Sprint(i)
+			o.Add(f)
+		}
+		time.Sleep(10 * time.Second)
+		sent := s.all()
+		require.LessOrEqual(t, len(sent), 10)
+		sum := 0
+		for _, text := range sent {
+			var k int
+			_, err := fmt.Sscan(text, &k)
+			require.NoError(t, err)
+			sum += k
+		}
+		require.Equal(t, n, sum)
+	})
+}
+
+func TestCloseWaitsForWhatIsOwedAndNoLonger(t *testing.T) {
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		s.takes = time.Second
+		o.Add(field("a"))
+		began := time.Now()
+		o.Close(t.Context())
+		require.Equal(t, time.Second, time.Since(began))
+		require.False(t, o.Begin(), "a call that comes after Close")
+	})
+	for name, test := range map[string]struct{ ctx, waits time.Duration }{"as long as it may": {time.Hour, 3 * time.Second}, "until its context ends": {time.Second, time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+				s.takes = time.Hour
+				o.Add(field("a"))
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), test.ctx)
+				defer cancel()
+				o.Close(ctx)
+				require.Equal(t, test.waits, time.Since(began))
+				o.Add(field("b"))
+				require.Len(t, s.all(), 1, "it is closed")
+				time.Sleep(2 * time.Hour) // the answer comes
+			})
+		})
+	}
+}

@@ -1,0 +1,459 @@
+package orphans
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/sender"
+)
+
+// Orphans has the pending releases of a client. All methods are safe for concurrent use.
+type Orphans struct {
+	// immutable
+	sender     sender.Sender
+	closeAfter time.Duration
+	random     *rand.Rand
+
+	// atomic
+	underWay atomic.Int64 // requests that may leave an orphan, see Begin
+	closing  atomic.Bool  // Begin refuses; only moves forward
+
+	mu     sync.Mutex // guards the fields below; never held during I/O
+	closed bool
+	owed   map[string][]*orphan // by lock name, until Redis has no such field any more
+	open   int                  // orphans that are neither paid nor given up
+	clear  chan struct{}        // closed when open and underWay are 0, if Close waits for that
+	failed []*orphan            // to try again, some of them after a pause
+	later  []*orphan            // to try again when they are due
+	crowds map[string]*crowd    // of fields that are released together, by name
+	timer  *time.Timer          // runs retry; nil when nothing waits for it
+	wg     sync.WaitGroup
+}
+
+// Family is a group of kinds of locks. The scripts of each kind may remove the fields of all.
+type Family int
+
+// Field is a field of a lock's hash that may be in Redis without a holder.
+type Field struct {
+	Name   string // the lock
+	Family Family
+	Text   string
+	Lease  time.Duration // how long it is in Redis at most
+	// Release releases the field. Together, if not nil, releases it with other fields of the
+	// lock. It is for places of waiters in a queue, because a script walks the queue to find one.
+	Release  wire.Call
+	Together func(fields []string) wire.Call
+}
+
+// orphan is a script that must still be carried out, mostly the release of a
+// field. It may be sent more than once.
+type orphan struct {
+	call     wire.Call
+	together func(fields []string) wire.Call // replaces call, if not nil
+	name     string
+	family   Family
+	field    string    // named to new attempts at the lock; "" if there is none
+	until    time.Time // by then Redis has expired the field, or a copy would do harm
+
+	// For a field whose acquisition was not answered. The acquisition may be carried out
+	// after a release that did not find the field, so the release is sent again.
+	unanswered bool
+	late       time.Time     // until when the acquisition may be carried out
+	known      bool          // late is exact, because the acquisition has a time limit
+	paid       bool          // Close does not wait for it any more
+	longest    time.Duration // the longest pause
+
+	pause time.Duration // before it is sent again
+	due   time.Time     // when it is sent again, at the earliest
+}
+
+const (
+	// MaxNamed is how many fields are named to one attempt.
+	MaxNamed    = 16
+	orphanPause = 100 * time.Millisecond
+	// maxResent is how many orphans are sent again after a pause. A server that hangs can turn
+	// all holds of a client into orphans, and to send all of them again and again costs too much.
+	maxResent = 2000
+	// A release that the server refuses for now is sent again after pauses that double, up to
+	// this one. Attempts of this client need not wait for it, because they name the field.
+	maxRefusedPause = 3 * time.Second
+	// A field whose acquisition may still be carried out is released again when that can no
+	// longer happen. If that time is not known, the field is released after pauses that double.
+	// The longest pause is a tenth of the lease, but from leastOrphanPause to maxOrphanPause.
+	// After lateTime no kernel sends the acquisition any more.
+	leastOrphanPause = time.Second
+	maxOrphanPause   = time.Minute
+	lateTime         = 15 * time.Minute
+)
+
+// New returns Orphans that send their releases through s. closeAfter is how long Close
+// waits. random must be safe for concurrent use. It keeps clients from sending at the same
+// time.
+func New(s sender.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans {
+	return &Orphans{sender: s, random: random, closeAfter: closeAfter, owed: make(map[string][]*orphan), crowds: make(map[string]*crowd)}
+}
+
+// Add adds a field that is in Redis for at most its lease from now. It does not block.
+func (o *Orphans) Add(f Field) { o.take(f.orphan()) }
+
+// AddUnanswered is Add of a field that may have been taken or may still be taken. It may be
+// taken until open. If open is zero, that time is not known.
+func (o *Orphans) AddUnanswered(f Field, open time.Time) {
+	d := f.orphan()
+	d.unanswered, d.late = true, time.Now().Add(min(f.Lease, lateTime))
+	d.longest = min(max(f.Lease/10, leastOrphanPause), maxOrphanPause)
+	if !open.IsZero() {
+		d.known, d.late, d.until = true, open, wait.Later(open, time.Now()).Add(f.Lease)
+	}
+	o.take(d)
+}
+
+// Send sends a call until it is answered. It stops at until, because a later copy of the call
+// would do harm. Send does not block.
+func (o *Orphans) Send(name string, call wire.Call, until time.Time) {
+	o.take(&orphan{name: name, call: call, until: until})
+}
+
+// Open says until when one of several unanswered requests may still be carried out. The zero
+// Open has no requests.
+type Open struct {
+	Written bool      // there is such a request
+	endless bool      // one of them has no time limit
+	last    time.Time // the latest time limit of the others
+}
+
+// Note records how a request ended.
+func (o *Open) Note(a pipe.Answer) {
+	if a.Stamp.IsZero() {
+		return
+	}
+	o.Written = true
+	o.endless = o.endless || a.Open.IsZero()
+	o.last = wait.Later(o.last, a.Open)
+}
+
+// Until returns that time. It returns the zero time if it is not known.
+func (o *Open) Until() time.Time {
+	if o.endless {
+		return time.Time{}
+	}
+	return o.last
+}
+
+func (f Field) orphan() *orphan {
+	return &orphan{
+		name: f.Name, family: f.Family, field: f.Text, call: f.Release, together: f.Together, until: time.Now().Add(f.Lease),
+	}
+}
+
+// take adds d and sends it. It does not block.
+func (o *Orphans) take(d *orphan) {
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return
+	}
+	if d.field != "" {
+		o.owed[d.name] = append(o.owed[d.name], d)
+	}
+	o.open++
+	o.armLocked()
+	o.mu.Unlock()
+	o.send(d)
+}
+
+// Named returns the fields that an attempt at the lock of a family should remove.
+func (o *Orphans) Named(family Family, name string) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.owed[name]
+	var fields []string
+	for i := len(list) - 1; i >= 0 && len(fields) < MaxNamed; i-- {
+		if list[i].family == family {
+			fields = append(fields, list[i].field)
+		}
+	}
+	return fields
+}
+
+// send sends d and does not wait.
+func (o *Orphans) send(d *orphan) {
+	if d.together != nil {
+		o.sendTogether(d)
+		return
+	}
+	began := time.Now()
+	o.sender.Post(d.name, d.call, func(a pipe.Answer) { o.answered(began, a, d) })
+}
+
+// answered records the answer to a script for all of list. The script was sent at sent.
+func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, d := range list {
+		definite := a.Err == nil || pipe.Definite(a.Err)
+		if definite && !d.paid {
+			d.paid = true
+			o.paidLocked()
+		}
+		switch {
+		case !definite && (!d.paid || !sent.Before(d.late)):
+			d.due = time.Time{}
+			var refusal redis.Error // or another request was refused, which ended the connection
+			if errors.As(a.Err, &refusal) {
+				d.pause = min(max(2*d.pause, orphanPause), maxRefusedPause)
+				d.due = time.Now().Add(d.pause)
+			}
+			o.failed = append(o.failed, d)
+		case d.mayCome(sent, a) && !o.closed:
+			d.pause = min(max(2*d.pause, orphanPause), d.longest)
+			d.due = time.Now().Add(d.pause)
+			if d.known || d.due.After(d.late) {
+				d.due = d.late
+			}
+			o.later = append(o.later, d)
+		case a.Err == nil:
+			d.until = time.Now() // the next retry forgets it, and it is not named to attempts any more
+		}
+	}
+	o.armLocked()
+}
+
+// mayCome reports whether the field of d may still be taken. a is the answer to its release,
+// which was sent at sent. A field that the release found was taken before. A release of several
+// fields does not tell which ones it found.
+func (d *orphan) mayCome(sent time.Time, a pipe.Answer) bool {
+	if !d.unanswered || !sent.Before(d.late) || a.Err != nil && pipe.Definite(a.Err) {
+		return false
+	}
+	n, _ := a.Reply.Number()
+	return a.Err != nil || n < 0 || d.together != nil
+}
+
+// crowd has the fields of one lock that are released together, because each walk along the
+// queue of the lock delays all clients of Redis.
+type crowd struct {
+	flying  int       // releases that were sent and not answered
+	waiting []*orphan // wait for the end of these releases and of the pause
+	pausing bool
+}
+
+const (
+	fewAlone    = 8    // releases of one field each that may be sent at the same time; the script also walks for so many
+	maxTogether = 5000 // fields of one release
+	// After a release of many fields, the lock has a pause of crowdPause times the time of the
+	// release, but at most maxCrowdPause.
+	crowdPause    = 10
+	maxCrowdPause = 100 * time.Millisecond
+)
+
+// sendTogether is send of a field that is released together with others.
+func (o *Orphans) sendTogether(d *orphan) {
+	o.mu.Lock()
+	q := o.crowds[d.name]
+	if q == nil {
+		q = &crowd{}
+		o.crowds[d.name] = q
+	}
+	if q.flying == fewAlone || q.pausing || len(q.waiting) > 0 {
+		q.waiting = append(q.waiting, d)
+		o.mu.Unlock()
+		return
+	}
+	q.flying++
+	o.mu.Unlock()
+	o.release(q, d)
+}
+
+// nextTogether sends the waiting fields, when no release is on its way.
+func (o *Orphans) nextTogether(name string, q *crowd) {
+	o.mu.Lock()
+	if q.flying > 0 || q.pausing {
+		o.mu.Unlock()
+		return
+	}
+	n := min(len(q.waiting), maxTogether)
+	if n == 0 {
+		delete(o.crowds, name)
+		o.mu.Unlock()
+		return
+	}
+	batch := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	q.flying++
+	o.mu.Unlock()
+	o.release(q, batch...)
+}
+
+// release releases fields of one lock.
+func (o *Orphans) release(q *crowd, list ...*orphan) {
+	name := list[0].name
+	fields := make([]string, len(list))
+	for i, d := range list {
+		fields[i] = d.field
+	}
+	began := time.Now()
+	o.sender.Post(name, list[0].together(fields), func(a pipe.Answer) {
+		o.answered(began, a, list...)
+		o.mu.Lock()
+		q.flying--
+		pause := len(list) > fewAlone && !o.closed
+		if pause {
+			q.pausing = true
+			o.wg.Add(1)
+		}
+		o.mu.Unlock()
+		if !pause {
+			o.nextTogether(name, q)
+			return
+		}
+		time.AfterFunc(min(crowdPause*time.Since(began), maxCrowdPause), func() {
+			defer o.wg.Done()
+			o.mu.Lock()
+			q.pausing = false
+			o.mu.Unlock()
+			o.nextTogether(name, q)
+		})
+	})
+}
+
+// armLocked makes retry run soon.
+func (o *Orphans) armLocked() {
+	if o.timer != nil || o.closed || len(o.owed) == 0 && len(o.failed) == 0 {
+		return
+	}
+	o.wg.Add(1)
+	o.timer = time.AfterFunc(orphanPause+wait.Upto(o.random, orphanPause), func() {
+		defer o.wg.Done()
+		o.retry()
+	})
+}
+
+// retry forgets orphans whose time is over and sends the failed ones again.
+func (o *Orphans) retry() {
+	now := time.Now()
+	o.mu.Lock()
+	o.timer = nil
+	for name, list := range o.owed {
+		kept := list[:0]
+		for _, d := range list {
+			if now.Before(d.until) {
+				kept = append(kept, d)
+			}
+		}
+		clear(list[len(kept):])
+		if len(kept) == 0 {
+			delete(o.owed, name)
+		} else {
+			o.owed[name] = kept
+		}
+	}
+	failed := o.failed
+	o.failed = nil
+	kept := o.later[:0]
+	for _, d := range o.later {
+		if now.Before(d.due) {
+			kept = append(kept, d)
+		} else {
+			failed = append(failed, d)
+		}
+	}
+	clear(o.later[len(kept):])
+	o.later = kept
+	again := o.againLocked(failed, now)
+	o.armLocked()
+	o.mu.Unlock()
+	for _, d := range again {
+		o.send(d)
+	}
+}
+
+// againLocked returns the failed orphans that are sent again now. The others come first the
+// next time. Orphans whose time is over are forgotten.
+func (o *Orphans) againLocked(failed []*orphan, now time.Time) (again []*orphan) {
+	for _, d := range failed {
+		switch {
+		case !now.Before(d.until):
+			if !d.paid {
+				d.paid = true
+				o.paidLocked() // the key has expired in Redis
+			}
+		case now.Before(d.due) || len(again) == maxResent:
+			o.failed = append(o.failed, d)
+		default:
+			again = append(again, d)
+		}
+	}
+	return again
+}
+
+func (o *Orphans) paidLocked() {
+	o.open--
+	o.clearLocked()
+}
+
+// clearLocked tells Close if it need not wait any more.
+func (o *Orphans) clearLocked() {
+	if o.clear != nil && o.open == 0 && o.underWay.Load() == 0 {
+		close(o.clear)
+		o.clear = nil
+	}
+}
+
+// Begin records that a request is about to be sent that takes something. If its answer comes late, it
+// leaves an orphan. The caller calls End when it has handled the answer. Begin returns false after Close
+// has begun, and the request must not be sent then.
+func (o *Orphans) Begin() bool {
+	o.underWay.Add(1)
+	if o.closing.Load() {
+		o.End()
+		return false
+	}
+	return true
+}
+
+// End undoes Begin.
+func (o *Orphans) End() {
+	if o.underWay.Add(-1) == 0 && o.closing.Load() {
+		o.mu.Lock()
+		o.clearLocked()
+		o.mu.Unlock()
+	}
+}
+
+// Close waits until all requests and releases are answered, until ctx ends, or for the time given to
+// New. It returns how many of them are left then. Their fields end with their TTL. When Close has
+// returned, no goroutine of o runs.
+func (o *Orphans) Close(ctx context.Context) (left int) {
+	o.closing.Store(true)
+	o.mu.Lock()
+	if (o.open > 0 || o.underWay.Load() > 0) && !o.closed {
+		if o.clear == nil {
+			o.clear = make(chan struct{})
+		}
+		paid := o.clear
+		for _, d := range o.failed {
+			d.due = time.Time{} // once more, without a pause
+		}
+		o.mu.Unlock()
+		_ = wait.Pause(ctx, paid, o.closeAfter)
+		o.mu.Lock()
+	}
+	o.closed = true
+	left = o.open + int(o.underWay.Load())
+	if o.timer != nil && o.timer.Stop() {
+		o.wg.Done()
+	}
+	o.mu.Unlock()
+	o.wg.Wait()
+	return left
+}

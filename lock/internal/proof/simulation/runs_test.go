@@ -1,0 +1,121 @@
+package simulation_test
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+)
+
+// For 100 ms after a script has succeeded, a client hands a Mutex to its own next waiters without
+// asking Redis. The script has reserved the tokens of these waiters. The oracle reads the counter of
+// tokens at every step, so it knows exactly when each token was reserved: time passes only between
+// steps.
+
+// passes has the hand-overs of a mutex. world.mu guards it.
+type passes struct {
+	reserved []reservation      // in their order
+	holders  map[int64]*client  // who got it with that token
+	endings  map[int64]ending   // who gave it back, and was told that it was so
+	news     map[int64]struct{} // tokens whose hand-over was not looked at
+}
+
+// reservation is a moment by which all tokens up to one were reserved.
+type reservation struct {
+	upto int64
+	at   time.Time
+}
+
+// ending is the last Unlock of a hold.
+type ending struct {
+	client *client
+	began  time.Time
+}
+
+func newPasses() passes {
+	return passes{holders: map[int64]*client{}, endings: map[int64]ending{}, news: map[int64]struct{}{}}
+}
+
+// got notes that g was granted.
+func (p *passes) got(g *grant) {
+	if g.token > 0 {
+		p.holders[g.token] = g.client
+		p.news[g.token] = struct{}{}
+	}
+}
+
+// gaveBack notes that an Unlock of g, which began then, has succeeded. The last one of a hold counts.
+func (p *passes) gaveBack(g *grant, began time.Time) {
+	if g.token > 0 && !began.Before(p.endings[g.token].began) {
+		p.endings[g.token] = ending{g.client, began}
+		p.news[g.token+1] = struct{}{}
+	}
+}
+
+// when is when a token was reserved. ok is false if that is not known.
+func (p *passes) when(token int64) (at time.Time, ok bool) {
+	i := slices.IndexFunc(p.reserved, func(r reservation) bool { return r.upto >= token })
+	if i < 0 {
+		return time.Time{}, false
+	}
+	return p.reserved[i].at, true
+}
+
+// counterOf is the key of the counter of an object's tokens.
+func (w *world) counterOf(o *object) string {
+	return keys.CountersOf("", w.scenario.Cluster > 0).Key(o.name)
+}
+
+// runs looks whether somebody was handed a mutex in memory long after a script of that run, and
+// whether somebody relies on one that was deleted for longer than a script can have said yes to.
+func (w *world) runs(grants []*grant) {
+	for _, o := range w.objects {
+		if o.kind != mutex {
+			continue
+		}
+		last, _ := redis.String(w.ask("GET", w.counterOf(o)), nil)
+		upto, _ := strconv.ParseInt(last, 10, 64)
+		w.mu.Lock()
+		p, late, by := &o.runs, int64(0), time.Duration(0)
+		if n := len(p.reserved); n == 0 || upto > p.reserved[n-1].upto {
+			p.reserved = append(p.reserved, reservation{upto, time.Now()})
+		}
+		for token := range p.news {
+			before, ended := p.endings[token-1]
+			reserved, known := p.when(token)
+			if ended && known && p.holders[token] == before.client && before.began.Sub(reserved) > inMemory && !w.forgot {
+				late, by = token, before.began.Sub(reserved)
+			}
+		}
+		clear(p.news)
+		w.mu.Unlock()
+		if late > 0 {
+			w.fail("%s: token %d was handed over in memory %v after the script that reserved it, or later", o.name, late, by)
+		}
+	}
+	for _, g := range grants {
+		w.stale(g)
+	}
+}
+
+// stale checks how long g relies on a lock that was deleted after all its tokens were reserved. It
+// must not be longer than the trust that it could have at that time.
+func (w *world) stale(g *grant) {
+	if _, other := g.held.(*foreign); other || g.object.kind != mutex || g.token == 0 {
+		return
+	}
+	end := g.held.Deadline()
+	w.mu.Lock()
+	reserved, known := g.object.runs.when(g.token)
+	most, late := max(lease, w.asked[g.owner]), false
+	for _, d := range g.object.taken {
+		late = late || known && !d.gone.IsZero() && reserved.Before(d.from) && end.After(d.gone.Add(most)) && !w.forgot
+	}
+	w.mu.Unlock()
+	if late {
+		w.fail("%s: owner %d relies on it until %v from now, and it was deleted more than %v before that", g.object.name, g.owner, time.Until(end), most)
+	}
+}

@@ -1,0 +1,174 @@
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	module     = "github.com/wheellock/wheellock"
+	pointsPath = module + "/integration/points"
+)
+
+// woven are the trees of the product that are woven, and apart are those within them that are
+// no part of a client.
+var (
+	woven = []string{"lock", "renewal", "wheel"}
+	apart = []string{"lock/cmd", "lock/locktest", "lock/internal/proof/simulation", "lock/internal/proof/twin"}
+)
+
+// locking are the names of package sync at which goroutines stop. Of the others a bubble knows
+// when a goroutine waits, so nothing has to be done.
+var locking = []string{"Mutex", "Once"}
+
+// drawing is what draws by itself: a Pool by the processor and the collector, a hash by its seed,
+// and which of several ready cases is taken.
+var drawing = map[string][]string{"sync": {"Pool"}, "hash/maphash": {"String"}, "reflect": {"Select"}}
+
+// remaining are types of these packages that are not replaced.
+var remaining = map[string]string{"sync": "Locker", "hash/maphash": "Seed", "reflect": "Kind"}
+
+// Weave writes an overlay for go build -overlay into dir, and returns the name of its
+// file. root is the directory of the module. If base is not empty, it is another overlay: what
+// that replaces is woven. So a bug can be planted.
+func Weave(root, dir, base string) (string, error) {
+	before, err := replacements(base)
+	if err != nil {
+		return "", err
+	}
+	w := weaver{root: root, dir: dir, base: before, replace: maps.Clone(before)}
+	for _, tree := range append(slices.Clone(woven), linkFile) {
+		if _, err := os.Stat(filepath.Join(root, tree)); tree == linkFile && err != nil {
+			continue // a product without small worlds
+		}
+		if err := filepath.WalkDir(filepath.Join(root, tree), w.visit); err != nil {
+			return "", err
+		}
+	}
+	if w.mutexes == 0 {
+		return "", errors.New("simulation: no mutex was replaced")
+	}
+	if err := w.write(filepath.Join(root, "integration", "points", "woven.go"),
+		[]byte("package points\n\nconst Woven = true\n")); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(overlaid{w.replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o644)
+}
+
+// overlaid is what the go command reads.
+type overlaid struct {
+	Replace map[string]string // of a file's name to that of the one in its place
+}
+
+// replacements are those of an overlay; none if it has no name.
+func replacements(overlay string) (map[string]string, error) {
+	if overlay == "" {
+		return map[string]string{}, nil
+	}
+	text, err := os.ReadFile(overlay)
+	if err != nil {
+		return nil, err
+	}
+	var o overlaid
+	if err := json.Unmarshal(text, &o); err != nil {
+		return nil, fmt.Errorf("%s: %w", overlay, err)
+	}
+	return o.Replace, nil
+}
+
+// linkFile has the code that replaces a client's connections. It runs on the product's goroutines.
+const linkFile = "lock/internal/proof/simulation/link_test.go"
+
+// unlocked is the tree whose mutexes stay: nobody stops while it holds one, and there is nothing
+// to be found between two of them, because package wheel is explored by itself.
+const unlocked = "wheel"
+
+// always are edits of files that are woven, by the file.
+var always = map[string]struct{ before, after string }{
+	// What identifies a client: the order of what is in Redis depends on it.
+	"lock/internal/engine/owner/id.go": {"crand.Read(b[:]) // never fails", "_ = crand.Reader; points.ID(b[:])"},
+	// What the collector finds, when it looks.
+	"lock/internal/engine/hold/held.go": {"runtime.AddCleanup(", "_ = runtime.Version\n\tpoints.OnForget("},
+	// In worlds of few requests, callers carry their own as often as they can.
+	"lock/internal/transport/servers/server.go": {"LeadAfter: leadAfter,", "LeadAfter: 1,"},
+	// A Topology of simulated servers finds one that never fails over by itself.
+	"lock/redlock.go": {"if m.c.topology != nil {", "if m.c.topology != nil && !points.Woven {"},
+}
+
+type weaver struct {
+	// immutable
+	root, dir string
+	base      map[string]string // the replacements of another overlay
+
+	mutexes int               // that were replaced
+	written int               // files
+	replace map[string]string // of a file's name to that of its woven text
+}
+
+// visit weaves a file of the product.
+func (w *weaver) visit(path string, entry fs.DirEntry, err error) error {
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(w.root, path)
+	if err != nil {
+		return err
+	}
+	if entry.IsDir() {
+		_, noModule := os.Stat(filepath.Join(path, "go.mod"))
+		if slices.Contains(apart, filepath.ToSlash(rel)) || noModule == nil || entry.Name() == "testdata" {
+			return filepath.SkipDir
+		}
+		return nil
+	}
+	if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") && filepath.ToSlash(rel) != linkFile {
+		return nil
+	}
+	from := path
+	if other, ok := w.base[path]; ok {
+		from = other
+	}
+	before, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	text := before
+	if e, ok := always[filepath.ToSlash(rel)]; ok {
+		if bytes.Count(text, []byte(e.before)) != 1 {
+			return fmt.Errorf("%s has the text %q not once: correct what is always edited", rel, e.before)
+		}
+		text = bytes.ReplaceAll(text, []byte(e.before), []byte(e.after))
+	}
+	tree, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	text, mutexes, err := Rewrite(path, text, tree != unlocked && !strings.HasSuffix(path, "_test.go"))
+	if err != nil {
+		return fmt.Errorf("%s: %w", rel, err)
+	}
+	w.mutexes += mutexes
+	if bytes.Equal(text, before) {
+		return nil
+	}
+	return w.write(path, text)
+}
+
+// write makes text what the go command reads in place of a file.
+func (w *weaver) write(path string, text []byte) error {
+	w.written++
+	name := filepath.Join(w.dir, strconv.Itoa(w.written)+"_"+filepath.Base(path))
+	w.replace[path] = name
+	return os.WriteFile(name, text, 0o644)
+}

@@ -1,0 +1,170 @@
+package diagnosis
+
+import "github.com/wheellock/wheellock/lock/internal/format/keys"
+
+// Group is a set of rights, as lock/SERVERS.md has it.
+type Group int
+
+const (
+	Core   Group = iota // for Mutex, MultiLock and RedLock
+	Family              // for all other objects, beside Core
+	groups
+)
+
+// Call is one call of a command by a script.
+type Call struct {
+	Group Group
+	// Words has the command and its arguments. No words stand for the removal of the
+	// scratch key.
+	Words []string
+	// Channel is where the call publishes. It has no name if the call does not publish. It has
+	// a group of its own.
+	Channel Key
+	// Newer says that older servers do not know the command. Scripts work without it there.
+	Newer bool
+	// Undetermined says that Redis 5 and 6 may refuse to write after the command. So the
+	// answer to the removal behind the call shows whether they do.
+	Undetermined bool
+}
+
+// Command is the command's name.
+func (c Call) Command() string {
+	if len(c.Words) == 0 {
+		return "del"
+	}
+	return c.Words[0]
+}
+
+// Key is a channel, or a key that scripts use in addition to a lock's own key.
+type Key struct {
+	Group Group
+	Name  string
+}
+
+// Names has the names of locks that are tried. Names that are derived from a name with a
+// hash tag have another form, so they need other rights.
+type Names struct {
+	Name   string
+	Tagged string // a name with a hash tag, in the slot of Name; equal to Name if Name has one
+}
+
+// all returns the different names.
+func (n Names) all() []string {
+	if n.Name == n.Tagged {
+		return []string{n.Name}
+	}
+	return []string{n.Name, n.Tagged}
+}
+
+// Keys returns the keys that belong to locks of these names. counter is the counter of
+// their tokens. Keys that begin with the name of a lock itself are tried once.
+func Keys(n Names, counter string) []Key {
+	found := []Key{{Core, counter}, {Core, keys.Polls(n.Name)}}
+	for _, name := range n.all() {
+		found = append(found, Key{Family, keys.FencedCounter(name)}, Key{Family, keys.FairQueue(name)}, Key{Family, keys.FairScores(name)})
+	}
+	return append(found,
+		Key{Family, keys.FairSigns(n.Name)},
+		Key{Family, keys.RWWriters(n.Name)},
+		Key{Family, keys.RWReader(n.Name, "check:1")},
+		Key{Family, keys.PermitsTaken(n.Name)},
+		Key{Family, keys.Result(n.Name, "check", 1)},
+	)
+}
+
+// Channels returns the channels of the locks and other objects of these names.
+func Channels(n Names, sharded bool) (found []Key) {
+	for _, name := range n.all() {
+		found = append(found,
+			Key{Core, keys.Channel(name)},
+			Key{Family, keys.FairChannel(name, "check:1:1")}, // which has more text after the name
+			Key{Family, keys.RWChannel(name)},
+			Key{Family, keys.SemaphoreChannel(name)},
+			Key{Family, keys.LatchChannel(name, sharded)},
+		)
+	}
+	return found
+}
+
+// Calls returns the commands that scripts call, on the key n.Name, which has a string.
+// Script check calls SET before them.
+func Calls(n Names, sharded bool) []Call {
+	name := n.Name
+	core := [][]string{
+		{"exists", name},
+		{"get", name},
+		{"getset", name, "1"},
+		{"hdel", name, "f"},
+		{"hexists", name, "f"},
+		{"hgetall", name},
+		{"hlen", name},
+		{"hset", name, "f", "1"},
+		{"pexpire", name, scratchTTL},
+	}
+	family := [][]string{
+		{"decr", name},
+		{"decrby", name, "1"},
+		{"hget", name, "f"},
+		{"incrby", name, "1"},
+		{"lindex", name, "0"},
+		{"linsert", name, "before", "a", "b"},
+		{"llen", name},
+		{"lpop", name},
+		{"lrange", name, "0", "0"},
+		{"lrem", name, "1", "a"},
+		{"persist", name},
+		{"rpush", name, "a"},
+		{"zadd", name, "1", "a"},
+		{"zcard", name},
+		{"zcount", name, "0", "1"},
+		{"zrange", name, "0", "0"},
+		{"zrangebyscore", name, "0", "1"},
+		{"zrem", name, "a"},
+		{"zscore", name, "a"},
+	}
+	newer := [][]string{
+		{"zmscore", name, "a"},
+	}
+	var calls []Call
+	for _, words := range core {
+		calls = append(calls, Call{Group: Core, Words: words})
+	}
+	for _, words := range family {
+		calls = append(calls, Call{Group: Family, Words: words})
+	}
+	for _, words := range newer {
+		calls = append(calls, Call{Group: Family, Words: words, Newer: true})
+	}
+	publish := "publish"
+	if sharded {
+		publish = "spublish"
+	}
+	for _, channel := range Channels(n, sharded) {
+		calls = append(calls, Call{Group: Core, Words: []string{publish, channel.Name, "0"}, Channel: channel})
+	}
+	// Commands whose answers are not deterministic come last, because old servers refuse to write
+	// after them.
+	return append(calls,
+		Call{Group: Core},
+		Call{Group: Core, Words: []string{"pttl", name}},
+		Call{Group: Core, Words: []string{"info", "server"}},
+		Call{Group: Family, Words: []string{"hrandfield", name, "1"}, Newer: true},
+		Call{Group: Family, Words: []string{"hscan", name, "0"}},
+		Call{Group: Core, Undetermined: true},
+	)
+}
+
+// scratchTTL is the TTL of the scratch key in ms, in case the user may not remove it.
+const scratchTTL = "10000"
+
+// Args returns the arguments with which script check makes these calls.
+func Args(calls []Call) []any {
+	args := []any{scratchTTL}
+	for _, call := range calls {
+		args = append(args, len(call.Words))
+		for _, word := range call.Words {
+			args = append(args, word)
+		}
+	}
+	return args
+}

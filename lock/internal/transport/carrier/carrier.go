@@ -1,0 +1,313 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Config has the settings of a Carrier. Its functions are called with no mutex held.
+type Config struct {
+	Timeout time.Duration // of a round trip
+	Conns   int           // the most connections in use: one per dispatcher of the lane
+	// Prefix is the beginning of the fields of all holds.
+	Prefix string
+	// Slots says that keys have slots, as in a Redis Cluster.
+	Slots bool
+	// Server is the name of the server, to which redirections may refer.
+	Server string
+	// Cast names the goroutines.
+	Cast *role.Cast
+	// Dial opens a connection, in a time that it limits itself. The Bound limits how many dials
+	// are left behind.
+	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)
+	// Epoch returns how many servers the name of the server has stood for.
+	Epoch func() uint32
+	// Timed gets what is known about the server's clock, see pipe.Config.
+	Timed func(c pipe.Clock, off time.Duration)
+	// Target returns the lane of the server that a redirection leads to, or nil if
+	// that server no longer exists.
+	Target func(pipe.Redirection) *renewal.Lane
+	// Answered is called at the end of each batch, Failed for each batch that failed,
+	// and Resumed when a new connection has answered a batch after a time without one. READONLY
+	// is no such answer.
+	Answered func(error)
+	Failed   func(error)
+	Resumed  func()
+}
+
+// ErrClosed is returned when a batch comes after Close.
+var ErrClosed = errors.New("carrier: closed")
+
+// Carrier implements renewal.Renewer for one server.
+type Carrier struct {
+	// immutable
+	cfg     Config
+	slots   chan struct{} // has a token for each connection in use
+	ctx     context.Context
+	cancel  context.CancelFunc
+	dials   *dialing.Bound // limits the dials of connections for batches
+	beside  *dialing.Bound // limits the dials of hedges
+	hedging sync.WaitGroup // the hedges, Open's goroutine and that of resume
+	opened  atomic.Bool    // Open was called
+
+	mu         sync.Mutex // guards the fields below; never held during I/O
+	idle       []*pipeline
+	waits      map[*wait]struct{} // dials and round trips without an answer
+	rtt        time.Duration      // the time of a round trip, smoothed
+	hedgeAfter time.Duration      // the length of a wait before a hedge begins, and then before the next one
+	hedges     int                // how many run
+	hedged     time.Time          // when the last hedge began
+	resumed    time.Time          // when Resumed was last called for a new connection, or will be called
+	broken     bool               // a connection was closed after a failure, and no new one was made
+	closed     bool
+}
+
+const (
+	// maxHedges is how many hedges run at the same time.
+	maxHedges = 3
+	// maxBeside is how many hedges may be left behind if the dial function does not
+	// heed its context: one in each hedgeAfter, for two thirds of a lease.
+	maxBeside = 20
+)
+
+var (
+	// errSuperseded is returned when another connection was answered meanwhile.
+	errSuperseded = errors.New("carrier: another connection is answered")
+	// errEnded is returned when the server had ended the connection while it was idle.
+	errEnded = errors.New("carrier: the connection ended while it was idle")
+)
+
+// New returns a Carrier. It does nothing before Open or its first batch.
+func New(cfg Config) *Carrier {
+	r := &Carrier{
+		cfg: cfg, slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
+		dials: dialing.NewBound(cfg.Conns), beside: dialing.NewBound(maxBeside),
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// Open dials the connections, once, and does not wait for them. So locks that are already held
+// are renewed even if the server takes no new connections later, for example because a password
+// was changed. If a dial fails now, a batch dials again.
+func (r *Carrier) Open() {
+	if r.opened.Load() || r.opened.Swap(true) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.hedging.Go(r.cfg.Cast.As("open connections", r.open))
+	}
+}
+
+func (r *Carrier) open() {
+	for range cap(r.slots) {
+		r.mu.Lock()
+		enough := r.closed || len(r.idle)+len(r.slots) >= cap(r.slots) // a batch has dialled
+		r.mu.Unlock()
+		if enough {
+			return
+		}
+		dialed, err := r.cfg.Dial(r.ctx, r.dials)
+		if err != nil {
+			return
+		}
+		r.put(r.connected(dialed), true)
+	}
+}
+
+// Renew renews the holds of b. See renewal.Renewer for what it must report.
+func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		b.Fail(ctx.Err())
+		return
+	}
+	for {
+		err := r.exchange(ctx, b)
+		if err == nil {
+			return
+		}
+		if err != errSuperseded && err != errEnded || ctx.Err() != nil {
+			b.Fail(err)
+			return
+		}
+	}
+}
+
+// exchange makes one round trip. It makes a few more if the server has not run all of
+// the batch, because it did not know the script or a slot was moving.
+func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
+	c, idled, err := r.get(ctx, b.TTL())
+	if err != nil {
+		return err
+	}
+	r.begin(&c.wait, b.TTL())
+	if c.epoch != r.cfg.Epoch() {
+		r.end(&c.wait)
+		r.put(c, false)
+		return errSuperseded
+	}
+	stop := context.AfterFunc(ctx, c.wait.abort)
+	again := true
+	for sent := (round{}); again && err == nil; {
+		again, err = c.renew(b, &sent, r.cfg.Timeout)
+	}
+	cut := !stop()
+	superseded := r.end(&c.wait)
+	cut = cut || superseded // a hedge has closed the connection, perhaps after the last answer was read
+	r.cfg.Answered(err)
+	if err == nil {
+		r.measure(time.Since(c.wait.began))
+	}
+	verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server)
+	works, resumes := verdict != pipe.Broken && verdict != pipe.Demoted, c.resumes
+	c.resumes = false
+	r.put(c, works && !cut)
+	if works && resumes {
+		r.resume(b.TTL() / 24)
+	}
+	if err != nil {
+		r.failed(&c.wait, err)
+	}
+	switch {
+	case superseded && verdict == pipe.Broken:
+		return errSuperseded
+	case idled && !cut && verdict == pipe.Broken && ended(err):
+		return errEnded
+	}
+	return err
+}
+
+// ended reports whether err says that a connection has ended. A timeout or a malformed answer
+// does not say that.
+func ended(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && !op.Timeout()
+}
+
+// get returns an idle connection or a new one. idled says that it was idle.
+func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil, false, ErrClosed
+	}
+	if n := len(r.idle); n > 0 {
+		c := r.idle[n-1]
+		r.idle = r.idle[:n-1]
+		r.mu.Unlock()
+		return c, true, nil
+	}
+	r.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &wait{abort: cancel, dials: true}
+	r.begin(w, ttl)
+	dialed, err := r.cfg.Dial(ctx, r.dials)
+	superseded := r.end(w)
+	switch {
+	case err == nil:
+		return r.connected(dialed), false, nil
+	case superseded:
+		return nil, false, errSuperseded
+	}
+	r.mu.Lock()
+	r.broken = true
+	r.mu.Unlock()
+	return nil, false, err
+}
+
+// put gives a connection back, or closes it if it is not usable.
+func (r *Carrier) put(c *pipeline, usable bool) {
+	usable = usable && c.epoch == r.cfg.Epoch()
+	r.mu.Lock()
+	usable = usable && !r.closed
+	// A late hedge may have left one connection more than can be in use.
+	if usable && len(r.idle) < cap(r.slots) {
+		r.idle = append(r.idle, c)
+		r.mu.Unlock()
+		return
+	}
+	r.broken = r.broken || !usable
+	r.mu.Unlock()
+	c.Close()
+}
+
+// resume calls Resumed, but not sooner than pause after the last call: a server may end every
+// connection after an answer, and what Resumed does sends more batches.
+func (r *Carrier) resume(pause time.Duration) {
+	r.mu.Lock()
+	now := time.Now()
+	late := r.resumed.Add(pause).Sub(now)
+	if late <= 0 {
+		r.resumed = now
+		r.mu.Unlock()
+		r.cfg.Resumed()
+		return
+	}
+	defer r.mu.Unlock()
+	if late > pause || r.closed { // a call is to come
+		return
+	}
+	r.resumed = now.Add(late)
+	r.hedging.Go(r.cfg.Cast.As("verify again", func() {
+		t := time.NewTimer(late)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			r.cfg.Resumed()
+		case <-r.ctx.Done():
+		}
+	}))
+}
+
+// connected returns the pipeline of a new connection.
+func (r *Carrier) connected(dialed pipe.Connection) *pipeline {
+	c := newPipeline(r, dialed)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.resumes, r.broken = r.broken, false
+	return c
+}
+
+// Drop closes all connections. Batches that wait on them continue over new ones.
+func (r *Carrier) Drop() {
+	r.mu.Lock()
+	idle := r.idle
+	r.idle = nil
+	var waits []*wait
+	for w := range r.waits {
+		w.superseded = true
+		waits = append(waits, w)
+	}
+	r.mu.Unlock()
+	abortAll(waits, idle)
+}
+
+// Close closes the idle connections and waits for the hedges. Connections in use
+// are closed when they are given back.
+func (r *Carrier) Close() {
+	r.mu.Lock()
+	idle := r.idle
+	r.idle, r.closed = nil, true
+	r.mu.Unlock()
+	r.cancel()
+	for _, c := range idle {
+		c.Close()
+	}
+	r.hedging.Wait()
+}

@@ -1,0 +1,381 @@
+package carrier
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// pipeline is a connection of a Carrier with the buffers of its requests.
+//
+// A batch is several script calls, so that none occupies the server for long. In a
+// Cluster a call takes only keys of one slot. The calls are sent together and
+// answered together, so a batch still takes one round trip.
+type pipeline struct {
+	redis.Conn
+	carrier *Carrier
+	epoch   uint32
+	clock   pipe.Clock // of the server
+	wait    wait
+	resumes bool // its first answer calls Resumed
+
+	// the request in progress
+	owners []Owner     // by lease
+	passed []bool      // by lease: it was sent in this turn or in an earlier one
+	order  []int       // the leases; the leases of one call are next to each other
+	kinds  []int       // by lease: leases of one kind share a call
+	calls  []renewCall // of order
+	args   []any       // of one call
+	boxes  boxes       // of one call
+	text   []byte      // of one argument
+	limit  int64       // of the calls, see pipe.Clock
+	dummy  byte        // see touch
+
+	prefix any // of all fields of this client
+}
+
+// renewCall is one script call: the leases order[from:to].
+type renewCall struct {
+	from, to int
+	weight   int // of all its leases together
+	asking   bool
+	err      error
+}
+
+// round says how to send a batch after the answers so far.
+type round struct {
+	n      int
+	asText bool // the server does not know the script
+	odd    int  // how many sendings had a call that came after its limit, because the server's clock had changed
+	single bool // a slot is moving to another server, so each lease has its own call
+
+	refused error // the last error with which Redis refused a call for good
+}
+
+// callWeight is the most weight that the leases of a call have together. A key has weight
+// 1, and a hold of permits has the number of its permits. A call of this weight occupies a
+// server with a million locks for half a millisecond. A hold is never split, so a heavier
+// hold has a call of its own.
+const callWeight = 128
+
+// turnWeight is the most weight of a batch that is sent before answers are read. The
+// server runs all calls that it finds in a connection before it serves others, so a batch
+// of many permits is sent in several turns. A batch of locks is never so large.
+const turnWeight = 4096
+
+// errNotArrived is returned while a slot moves. The lock of a reader has arrived at the
+// new server, but the reader's second key, which lives as long as the hold, may not have.
+const errNotArrived = redis.Error("TRYAGAIN the reader's timeout may be on its way")
+
+// maxRounds is the most sendings of one batch: by SHA, as text, one by one, and with
+// other limits.
+const maxRounds = 4 + pipe.MaxLates
+
+func newPipeline(r *Carrier, dialed pipe.Connection) *pipeline {
+	return &pipeline{
+		Conn: dialed.Conn, carrier: r, epoch: dialed.Epoch, clock: dialed.Clock,
+		wait: wait{abort: func() { dialed.Conn.Close() }}, prefix: r.cfg.Prefix,
+	}
+}
+
+// renew sends the leases of b that have no answer yet and reads the answers. It returns
+// true if some calls were not carried out and must be sent in another way. An error
+// that is no reply of Redis means that the connection is not usable.
+func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (again bool, err error) {
+	defer func() { clear(c.owners) }() // the connection may be idle for long
+	c.passed = slices.Grow(c.passed[:0], b.Len())[:b.Len()]
+	clear(c.passed)
+	for more := true; more; {
+		var refused error
+		var repeat bool
+		more, repeat, refused, err = c.turn(b, way, timeout)
+		if err != nil {
+			return false, err
+		}
+		again = again || repeat
+		if refused != nil {
+			way.refused = refused
+		}
+		if more && !c.carrier.goOn(&c.wait) {
+			return false, errSuperseded
+		}
+	}
+	way.n++
+	if again = again && way.n < maxRounds; again {
+		way.refused = nil // a call that is refused for good does not delay the others
+	}
+	return again, way.refused
+}
+
+// turn sends a part of b and reads the answers. more says that there is another part. again
+// means the same as for renew. refused is the error with which Redis refused a call. err
+// means that the connection is not usable.
+func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (more, again bool, refused, err error) {
+	var sent time.Time
+	asks := false
+	live, err := b.Send(func(live []int, by time.Time) error {
+		sent = time.Now()
+		c.limit, _ = c.clock.Limit(sent, timeout)
+		if asks = c.clock.Due(sent); asks {
+			c.clock.Asking(sent)
+			if err := c.Send("TIME"); err != nil {
+				return err
+			}
+		}
+		if early := time.Until(by); early < timeout {
+			t := time.AfterFunc(early, c.wait.abort)
+			defer t.Stop()
+		}
+		c.touch(b, live)
+		more = c.split(b, live, way.single)
+		for i := range c.calls {
+			if err := c.send(b, &c.calls[i], way.asText); err != nil {
+				return err
+			}
+		}
+		return c.Flush()
+	})
+	if err != nil || len(live) == 0 {
+		return false, false, nil, err
+	}
+	if asks {
+		reply, verdict, err := c.reply(timeout)
+		if verdict == pipe.Broken {
+			return false, false, nil, err
+		}
+		if server, err := pipe.TimeOf(reply, err); err == nil {
+			c.sample(sent, server, 0)
+		}
+	}
+	for i := range c.calls {
+		call := &c.calls[i]
+		if err := c.receive(b, call, timeout); err != nil {
+			return false, false, nil, err
+		}
+	}
+	sentText, odd := way.asText, false
+	for i := range c.calls {
+		call := &c.calls[i]
+		several := call.to-call.from > 1
+		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.carrier.cfg.Server); {
+		case call.err == nil:
+		case verdict == pipe.Demoted: // the connection is not usable, whatever the other answers are
+			return false, false, nil, call.err
+		case verdict == pipe.AsText:
+			way.asText, again = true, true
+		case verdict == pipe.Late:
+			server, _ := pipe.Lateness(call.err)
+			odd = c.sample(sent, server, pipe.LateUnit) || odd
+			again = true
+		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // without slots this is like any other error
+			refused = call.err
+		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
+			way.single, again = true, true
+		case verdict == pipe.Elsewhere:
+			c.follow(call, to)
+		default:
+			refused = call.err
+		}
+	}
+	if odd {
+		if way.odd++; way.odd == pipe.MaxLates {
+			c.clock.Distrust()
+			c.carrier.cfg.Timed(c.clock, 0)
+		}
+	}
+	return more, again, refused, nil
+}
+
+// sample records the time of the server in the answer to a call that was sent at sent.
+func (c *pipeline) sample(sent, server time.Time, unit time.Duration) (odd bool) {
+	off := c.clock.Sample(sent, time.Now(), server, unit)
+	c.carrier.cfg.Timed(c.clock, off)
+	return off != 0
+}
+
+// touch reads the memory that split and send will read. With many locks that memory
+// is not in the processor's cache. touch loads it for all locks at once, so the
+// processor does not wait for one lock after the other.
+func (c *pipeline) touch(b *renewal.Batch, live []int) {
+	c.owners = slices.Grow(c.owners[:0], b.Len())[:b.Len()]
+	for _, i := range live {
+		c.owners[i] = b.Owner(i).(Owner)
+		c.dummy += c.owners[i].Touch()
+	}
+}
+
+// split makes the calls of a turn from the leases live that were not sent yet. It reports
+// whether some are left.
+func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) {
+	c.order, c.calls = c.order[:0], c.calls[:0]
+	for _, i := range live {
+		if !c.passed[i] {
+			c.order = append(c.order, i)
+		}
+	}
+	slotted := c.carrier.cfg.Slots
+	c.kinds = slices.Grow(c.kinds[:0], b.Len())[:b.Len()]
+	sorted, last := true, 0
+	for _, i := range c.order {
+		kind := int(c.owners[i].Class()) << 1
+		if b.Fixed(i) {
+			kind |= 1
+		}
+		if slotted {
+			kind |= keys.Slot(c.owners[i].Name()) << 3
+		}
+		c.kinds[i] = kind
+		sorted = sorted && last <= kind
+		last = kind
+	}
+	if !sorted {
+		slices.SortFunc(c.order, func(i, j int) int { return c.kinds[i] - c.kinds[j] })
+	}
+	sum := 0
+	for k, i := range c.order {
+		asking, weight := slotted && c.owners[i].Asked(), c.owners[i].Weight()
+		if sum += weight; k > 0 && sum > turnWeight {
+			return true
+		}
+		c.passed[i] = true
+		if k > 0 && !single && !asking {
+			last := &c.calls[len(c.calls)-1]
+			if !last.asking && last.weight+weight <= callWeight && c.kinds[c.order[k-1]] == c.kinds[i] {
+				last.to++
+				last.weight += weight
+				continue
+			}
+		}
+		c.calls = append(c.calls, renewCall{from: k, to: k + 1, weight: weight, asking: asking})
+	}
+	return false
+}
+
+// send writes one call, with the script's SHA or its text.
+func (c *pipeline) send(b *renewal.Batch, call *renewCall, asText bool) error {
+	if call.asking {
+		if err := c.Send("ASKING"); err != nil {
+			return err
+		}
+	}
+	leases := c.order[call.from:call.to]
+	class, ttl := c.owners[leases[0]].Class(), b.TTL()
+	if b.Fixed(leases[0]) {
+		ttl = time.Millisecond // the shortest lease, only to see whether the key still exists
+	}
+	code := class.script()
+	command, name := "EVALSHA", code.SHA()
+	if asText {
+		command, name = "EVAL", code.Text()
+	}
+	c.boxes.reset()
+	c.args = append(c.args[:0], name, len(leases))
+	for _, i := range leases {
+		c.args = append(c.args, copied(&c.boxes, c.owners[i].Key()))
+	}
+	lease, second := class.lease(ttl, c.prefix)
+	c.args = append(c.args, lease, second)
+	for _, i := range leases {
+		c.text = c.owners[i].AppendField(c.text[:0])
+		c.args = append(c.args, copied(&c.boxes, c.text))
+	}
+	c.args = append(c.args, c.limit)
+	err := c.Send(command, c.args...)
+	clear(c.args) // like owners, because the arguments keep names of locks in memory
+	return err
+}
+
+// receive reads the answer to one call. An error reply is recorded in call. The
+// returned error is an error of the connection.
+func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Duration) error {
+	reply, verdict, err := c.reply(timeout)
+	if call.asking && verdict != pipe.Broken {
+		reply, verdict, err = c.reply(timeout) // the first reply was the answer to ASKING, which may be refused
+	}
+	if err != nil && verdict != pipe.Broken {
+		call.err = err
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	leases := c.order[call.from:call.to]
+	gone, refused, err := verdicts(reply, len(leases))
+	if err != nil {
+		return fmt.Errorf("carrier: renew: unexpected answer: %w", err)
+	}
+	if len(gone) > 0 && call.asking && c.owners[leases[0]].Class() == Readers {
+		call.err = errNotArrived
+		return nil
+	}
+	for k, i := range leases {
+		if refused[k+1] == nil { // refused leases stay unknown
+			b.Renewed(i)
+		} else {
+			call.err = refused[k+1]
+		}
+	}
+	for _, k := range gone {
+		b.Lost(leases[k-1])
+	}
+	return nil
+}
+
+// verdicts reads the answer for n leases. It returns the indexes of the leases that are
+// gone, and the errors of those that were refused, by index.
+func verdicts(reply any, n int) (gone []int, refused map[int]error, err error) {
+	values, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, v := range values {
+		pair, refusal := v.([]any)
+		if refusal && len(pair) == 2 {
+			v = pair[0]
+		}
+		k, ok := v.(int64)
+		if !ok || k < 1 || k > int64(n) {
+			return nil, nil, fmt.Errorf("%v of %d", v, n)
+		}
+		if !refusal {
+			gone = append(gone, int(k))
+			continue
+		}
+		text, ok := pair[1].([]byte)
+		if !ok {
+			return nil, nil, fmt.Errorf("%v of %d", pair, n)
+		}
+		if refused == nil {
+			refused = make(map[int]error)
+		}
+		refused[int(k)] = redis.Error(text)
+	}
+	return gone, refused, nil
+}
+
+// reply reads the next answer. Its Verdict is right for a call that was sent as text. For
+// other calls the caller corrects it.
+func (c *pipeline) reply(timeout time.Duration) (any, pipe.Verdict, error) {
+	reply, err := resp.Receive(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
+	verdict, _ := pipe.VerdictOf(err, true, c.carrier.cfg.Server)
+	return reply, verdict, err
+}
+
+// follow moves the leases of a call to the lane of the server that has their keys.
+// They are due there at once.
+func (c *pipeline) follow(call *renewCall, to pipe.Redirection) {
+	lane := c.carrier.cfg.Target(to)
+	if lane == nil {
+		return
+	}
+	for _, i := range c.order[call.from:call.to] {
+		c.owners[i].MoveTo(lane, to.Ask)
+	}
+}

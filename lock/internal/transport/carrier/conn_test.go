@@ -1,0 +1,401 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// configOf is the Config of a Carrier with one connection to the server of all keys.
+func configOf(timeout time.Duration, failed func(error), dial func(context.Context, *dialing.Bound) (pipe.Connection, error)) Config {
+	return Config{
+		Timeout: timeout, Conns: 1, Dial: dial,
+		Epoch:    func() uint32 { return 0 },
+		Target:   func(pipe.Redirection) *renewal.Lane { return nil },
+		Answered: func(error) {}, Failed: failed, Resumed: func() {},
+		Timed: func(pipe.Clock, time.Duration) {},
+	}
+}
+
+// allHeld is a connection to a server that has all locks, or says why not.
+type allHeld struct {
+	redis.Conn // nil: nothing else of it is called
+	refuses    error
+}
+
+func (allHeld) Send(string, ...any) error { return nil }
+func (allHeld) Flush() error              { return nil }
+func (allHeld) Close() error              { return nil }
+
+func (c allHeld) DoWithTimeout(time.Duration, string, ...any) (any, error) {
+	return nil, errors.New("not of a pipeline")
+}
+
+func (c allHeld) ReceiveWithTimeout(time.Duration) (any, error) {
+	if c.refuses != nil {
+		return nil, c.refuses
+	}
+	return []any{}, nil
+}
+
+// hold is an Owner.
+type hold struct{ lease renewal.Lease }
+
+func (*hold) Lost(renewal.Reason)         {}
+func (*hold) Class() Class                { return Fields }
+func (*hold) Name() string                { return "flat" }
+func (*hold) Key() string                 { return "flat" }
+func (*hold) AppendField(b []byte) []byte { return append(b, ":1"...) }
+func (*hold) Weight() int                 { return 1 }
+func (*hold) Touch() byte                 { return 0 }
+func (*hold) Asked() bool                 { return false }
+func (*hold) MoveTo(*renewal.Lane, bool)  {}
+
+// watched tells after each batch what the idle connections still refer to.
+type watched struct {
+	*Carrier
+	kept chan int
+}
+
+func (w watched) Renew(ctx context.Context, b *renewal.Batch) {
+	w.Carrier.Renew(ctx, b)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept := 0
+	if len(w.idle) == 0 {
+		kept = -1
+	}
+	for _, c := range w.idle {
+		for _, o := range c.owners[:cap(c.owners)] {
+			if o != nil {
+				kept++
+			}
+		}
+	}
+	select {
+	case w.kept <- kept:
+	default:
+	}
+}
+
+func TestAnIdleConnectionKeepsNoHolds(t *testing.T) {
+	for name, refuses := range map[string]error{
+		"renewed": nil, "refused": redis.Error("BUSY"), "forgotten script": redis.Error("NOSCRIPT"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New(configOf(time.Minute, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+				return pipe.Connection{Conn: allHeld{refuses: refuses}}, nil
+			}))
+			defer r.Close()
+			w := watched{r, make(chan int, 1)}
+			dog, err := renewal.New(renewal.Config{TTL: 300 * time.Millisecond, Dispatchers: 1})
+			require.NoError(t, err)
+			defer dog.Close()
+			lane, err := dog.Lane("s", w)
+			require.NoError(t, err)
+			holds := make([]hold, 100)
+			for i := range holds {
+				h := &holds[i]
+				require.NoError(t, lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: time.Minute}))
+			}
+			lane.Verify() // due at once
+			require.Zero(t, bounded.Receive(t, w.kept))
+		})
+	}
+}
+
+// permits is a hold of so many.
+type permits struct {
+	hold
+	n int
+}
+
+func (*permits) Class() Class  { return Permits }
+func (p *permits) Weight() int { return p.n }
+func (p *permits) AppendField(b []byte) []byte {
+	return fmt.Appendf(b, "%d", p.n)
+}
+
+// heard is an allHeld that notes the holds of each call, by their weights, and the calls of
+// each turn.
+type heard struct {
+	allHeld
+	mu    *sync.Mutex // guards turns and what is in it
+	turns *[][][]int
+}
+
+func (c heard) Flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*c.turns = append(*c.turns, nil)
+	return nil
+}
+
+func (c heard) Send(command string, args ...any) error {
+	if command != "EVALSHA" {
+		return nil
+	}
+	var call []int
+	n := args[1].(int)
+	for _, a := range args[2+n+2:][:n] {
+		var weight int
+		if _, err := fmt.Sscan(string(a.([]byte)), &weight); err != nil {
+			return err
+		}
+		call = append(call, weight)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := len(*c.turns) - 1
+	(*c.turns)[last] = append((*c.turns)[last], call)
+	return nil
+}
+
+// TestACallHasSoManyPermits: not so many holds, because a hold may be a thousand of them. A
+// hold is one entry of one call. And before more is sent than a server should carry out at
+// once, what was sent is answered.
+func TestACallHasSoManyPermits(t *testing.T) {
+	var mu sync.Mutex
+	turns := make([][][]int, 1)
+	r := New(configOf(time.Minute, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+		return pipe.Connection{Conn: heard{mu: &mu, turns: &turns}}, nil
+	}))
+	defer r.Close()
+	w := watched{r, make(chan int, 1)}
+	dog, err := renewal.New(renewal.Config{TTL: time.Hour, Dispatchers: 1})
+	require.NoError(t, err)
+	defer dog.Close()
+	lane, err := dog.Lane("s", w)
+	require.NoError(t, err)
+	want := map[int]int{1: 300, 40: 10, 64: 4, 128: 3, 129: 2, 1000: 5}
+	for weight, n := range want {
+		for range n {
+			p := &permits{n: weight}
+			require.NoError(t, lane.Hold(&p.lease, p, renewal.Terms{Stamp: time.Now(), TTL: time.Hour}))
+		}
+	}
+	lane.Verify() // due at once
+	bounded.Receive(t, w.kept)
+	mu.Lock()
+	defer mu.Unlock()
+	got := map[int]int{}
+	require.Empty(t, turns[len(turns)-1])
+	for i, turn := range turns[:len(turns)-1] {
+		all := 0
+		for k, call := range turn {
+			for _, weight := range call {
+				got[weight]++
+			}
+			sum := weightOf(call)
+			all += sum
+			require.True(t, sum <= 128 || len(call) == 1, "call %d of turn %d: %v", k, i, call)
+			if k > 0 {
+				require.Greater(t, weightOf(turn[k-1])+call[0], 128, "it belongs to the call before")
+			}
+		}
+		require.LessOrEqual(t, all, 4096)
+		if i > 0 {
+			before := 0
+			for _, call := range turns[i-1] {
+				before += weightOf(call)
+			}
+			require.Greater(t, before+turn[0][0], 4096, "it belongs to the turn before")
+		}
+	}
+	require.Greater(t, len(turns), 2)
+	require.Equal(t, want, got)
+}
+
+func weightOf(call []int) (sum int) {
+	for _, weight := range call {
+		sum += weight
+	}
+	return sum
+}
+
+// TestOpenDialsTheConnectionsOnce, stops at one that fails, and is awaited by Close.
+func TestOpenDialsTheConnectionsOnce(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		var mu sync.Mutex
+		dialled := 0
+		r := New(Config{
+			Timeout: time.Minute, Conns: 3,
+			Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if dialled++; fails {
+					return pipe.Connection{}, errors.New("refused")
+				}
+				return pipe.Connection{Conn: allHeld{}}, nil
+			},
+			Epoch: func() uint32 { return 0 }, Resumed: func() { t.Error("nothing was broken") },
+		})
+		for range 5 {
+			r.Open()
+		}
+		r.hedging.Wait()
+		require.Equal(t, map[bool]int{false: 3, true: 1}[fails], dialled)
+		require.Len(t, r.idle, map[bool]int{false: 3, true: 0}[fails])
+		r.Close()
+		r.Open()
+		late := New(Config{Conns: 1, Timeout: time.Minute, Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			panic("it is closed")
+		}})
+		late.Close()
+		late.Open()
+		late.hedging.Wait()
+	}
+}
+
+// ending is an allHeld that ends after so many answers, while it is idle: the next request is
+// written, and nothing comes.
+type ending struct {
+	allHeld
+	answers int
+	err     error
+}
+
+func (c *ending) ReceiveWithTimeout(d time.Duration) (any, error) {
+	if c.answers == 0 {
+		return nil, c.err
+	}
+	c.answers--
+	return c.allHeld.ReceiveWithTimeout(d)
+}
+
+// TestAConnectionThatEndedWhileItWasIdleCostsNoBatch, because a server may end idle ones: the batch
+// goes over a new one. Whatever else ends a connection costs the batch that was on it.
+func TestAConnectionThatEndedWhileItWasIdleCostsNoBatch(t *testing.T) {
+	reset := &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
+	for name, tc := range map[string]struct {
+		answers int // of each connection
+		err     error
+		fails   bool
+	}{
+		"ended": {1, io.EOF, false}, "reset": {1, reset, false},
+		"silent":       {1, &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, true},
+		"a strange":    {1, errors.New("it answers what is no answer"), true},
+		"a new one":    {0, io.EOF, true},
+		"in its batch": {2, io.ErrUnexpectedEOF, false}, // each second batch
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dials := 0
+				r := New(configOf(50*time.Millisecond, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+					dials++
+					return pipe.Connection{Conn: &ending{answers: tc.answers, err: tc.err}}, nil
+				}))
+				dog, err := renewal.New(renewal.Config{TTL: 3 * time.Second, Dispatchers: 1})
+				require.NoError(t, err)
+				lane, err := dog.Lane("s", r)
+				require.NoError(t, err)
+				h := new(hold)
+				require.NoError(t, lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: 3 * time.Second}))
+				time.Sleep(2900 * time.Millisecond)
+				st := dog.Stats()
+				dog.Close()
+				r.Close()
+				if tc.fails {
+					require.Positive(t, st.Failed)
+				} else {
+					require.Zero(t, st.Failed)
+					require.GreaterOrEqual(t, int(st.Renewed), 2)
+				}
+				require.LessOrEqual(t, dials, 2+int(st.Renewed+st.Failed), "one for a batch")
+			})
+		})
+	}
+}
+
+// slow is an ending whose answers take time.
+type slow struct{ ending }
+
+func (c *slow) ReceiveWithTimeout(d time.Duration) (any, error) {
+	time.Sleep(time.Millisecond)
+	return c.ending.ReceiveWithTimeout(d)
+}
+
+// TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom: a connection after a failure makes all
+// leases due with a Topology, and each batch of them needs another one. What was put off is done later.
+func TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom(t *testing.T) {
+	const ttl, ttls = 3 * time.Second, 10
+	synctest.Test(t, func(t *testing.T) {
+		var lane *renewal.Lane
+		var dials, resumed atomic.Int32
+		cfg := configOf(50*time.Millisecond, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			dials.Add(1)
+			return pipe.Connection{Conn: &slow{ending{answers: 1, err: io.EOF}}}, nil
+		})
+		cfg.Resumed = func() { resumed.Add(1); lane.Verify() }
+		r := New(cfg)
+		dog, err := renewal.New(renewal.Config{TTL: ttl, Dispatchers: 1})
+		require.NoError(t, err)
+		lane, err = dog.Lane("s", r)
+		require.NoError(t, err)
+		holds := make([]hold, 3)
+		for i := range holds {
+			require.NoError(t, lane.Hold(&holds[i].lease, &holds[i], renewal.Terms{Stamp: time.Now(), TTL: ttl}))
+		}
+		time.Sleep(ttls * ttl)
+		require.True(t, holds[0].lease.Valid())
+		dog.Close()
+		r.Close()
+		require.LessOrEqual(t, int(dials.Load()), 2*24*ttls)
+		require.LessOrEqual(t, int(resumed.Load()), 24*ttls)
+		require.GreaterOrEqual(t, int(resumed.Load()), 12*ttls)
+	})
+}
+
+// closes is a connection that never answers. Its Close ends a read.
+type closes struct {
+	allHeld
+	once   *sync.Once
+	closed chan struct{}
+}
+
+func (c closes) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return nil
+}
+
+func (c closes) ReceiveWithTimeout(time.Duration) (any, error) {
+	<-c.closed
+	return nil, net.ErrClosed
+}
+
+// TestABatchWithoutAnAnswerIsToldAsThat, though its read ends because its connection is closed.
+func TestABatchWithoutAnAnswerIsToldAsThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan error, 100)
+		r := New(configOf(50*time.Millisecond, func(err error) { told <- err }, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			return pipe.Connection{Conn: closes{once: new(sync.Once), closed: make(chan struct{})}}, nil
+		}))
+		dog, err := renewal.New(renewal.Config{TTL: 3 * time.Second, Dispatchers: 1})
+		require.NoError(t, err)
+		lane, err := dog.Lane("s", r)
+		require.NoError(t, err)
+		h := new(hold)
+		require.NoError(t, lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: 3 * time.Second}))
+		time.Sleep(2 * time.Second)
+		dog.Close()
+		r.Close()
+		require.NotEmpty(t, told)
+		require.Equal(t, pipe.ErrUnanswered, <-told)
+	})
+}

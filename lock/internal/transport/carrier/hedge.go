@@ -1,0 +1,156 @@
+package carrier
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// wait is a dial or a round trip of a Carrier that is not answered yet.
+type wait struct {
+	abort func() // ends the wait; may be called again, and after the end
+	dials bool   // a dial limits its time itself
+
+	// guarded by Carrier.mu
+	late       bool      // it was ended because there was no answer in time
+	began      time.Time // written by begin and goOn, on the goroutine that waits
+	timer      *time.Timer
+	superseded bool
+}
+
+// begin records that w waits from now on.
+func (r *Carrier) begin(w *wait, ttl time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.began, w.superseded, w.late = time.Now(), false, false
+	r.waits[w] = struct{}{}
+	// A lease can wait for a thirtieth of its TTL. A slow link must not count as dead.
+	r.hedgeAfter = max(ttl/30, 4*r.rtt)
+	if d := min(r.hedgeAfter, r.cfg.Timeout); w.timer == nil {
+		w.timer = time.AfterFunc(d, func() { r.look(w) })
+	} else {
+		w.timer.Reset(d)
+	}
+}
+
+// goOn records that w begins another wait. It returns false if a hedge has ended w.
+func (r *Carrier) goOn(w *wait) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.began = time.Now()
+	w.timer.Reset(min(r.hedgeAfter, r.cfg.Timeout))
+	return !w.superseded
+}
+
+// end records that w has stopped waiting. It reports whether a hedge has ended w.
+func (r *Carrier) end(w *wait) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.timer.Stop()
+	delete(r.waits, w)
+	return w.superseded
+}
+
+// failed reports that the wait w ended with err.
+func (r *Carrier) failed(w *wait, err error) {
+	r.mu.Lock()
+	if w.late { // err says only that the connection was closed
+		err = pipe.ErrUnanswered
+	}
+	r.mu.Unlock()
+	r.cfg.Failed(err)
+}
+
+// measure records how long a round trip took.
+func (r *Carrier) measure(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rtt += (d - r.rtt) / 8
+}
+
+// look is called by w's timer, in each hedgeAfter. It ends a wait that lasts too long,
+// and starts a hedge for a slow one. A slow dial gives way to a connection that has become idle.
+func (r *Carrier) look(w *wait) {
+	r.mu.Lock()
+	if _, waits := r.waits[w]; !waits || r.closed {
+		r.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	next := r.hedgeAfter
+	if w.dials {
+		w.superseded = w.superseded || len(r.idle) > 0
+	} else {
+		next = min(next, r.cfg.Timeout-now.Sub(w.began))
+		w.late = next <= 0
+	}
+	if w.superseded || w.late {
+		r.mu.Unlock()
+		w.abort()
+		return
+	}
+	w.timer.Reset(next)
+	due := now.Sub(w.began) >= r.hedgeAfter && now.Sub(r.hedged) >= r.hedgeAfter && r.hedges < maxHedges
+	if due {
+		r.hedges++
+		r.hedged = now
+		r.hedging.Add(1)
+	}
+	r.mu.Unlock()
+	if due {
+		r.hedge(now)
+		r.hedging.Done()
+	}
+}
+
+// hedge dials a connection and pings the server over it. If the ping is answered, all
+// waits that began long before are ended, and their batches continue over this connection.
+func (r *Carrier) hedge(began time.Time) {
+	dialed, err := r.cfg.Dial(r.ctx, r.beside)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+		_, err = pipe.RoundTrip(ctx, dialed.Conn, "PING")
+		cancel()
+		if verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server); verdict == pipe.Broken {
+			dialed.Conn.Close()
+		} else {
+			err = nil // a refused ping also shows that the server works
+		}
+	}
+	r.mu.Lock()
+	r.hedges--
+	if err != nil || r.closed {
+		r.mu.Unlock()
+		if err == nil {
+			dialed.Conn.Close()
+		}
+		return
+	}
+	stale := r.idle // perhaps dead, like the connections in use
+	r.idle = []*pipeline{newPipeline(r, dialed)}
+	var slow []*wait
+	for w := range r.waits {
+		if w.began.Before(began) && time.Since(w.began) >= r.hedgeAfter {
+			w.superseded = true
+			slow = append(slow, w)
+		}
+	}
+	r.mu.Unlock()
+	abortAll(slow, stale)
+	r.cfg.Resumed()
+}
+
+// abortAll ends waits and closes connections. Each close may take long, so they run at
+// the same time, and abortAll waits for the slowest.
+func abortAll(waits []*wait, conns []*pipeline) {
+	var wg sync.WaitGroup
+	for _, w := range waits {
+		wg.Go(w.abort)
+	}
+	for _, c := range conns {
+		wg.Go(func() { c.Close() })
+	}
+	wg.Wait()
+}

@@ -1,0 +1,199 @@
+// Package dialing limits how long callers wait for a dial function, and how many
+// calls of it run at the same time.
+//
+// A dial function that does not heed its context cannot be stopped. When the
+// context ends, the caller leaves the call behind, and the call keeps its socket
+// until it returns. A server that hangs must not cost one socket for each attempt.
+// So a Bound leaves only a limited number of calls behind. After that, a caller
+// waits for one of these calls to return, and uses its result.
+package dialing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+)
+
+// ErrOut is returned when the limit of dials that were left behind is reached, and none of them
+// returns in time.
+var ErrOut = errors.New("an earlier dial has not returned: the dial function should heed its context, as redis.Pool.DialContext " +
+	"with redis.DialContext does, or have timeouts")
+
+// ErrNoConn is returned when a dial function returns neither a connection nor an error.
+var ErrNoConn = errors.New("the dial function returned neither a connection nor an error")
+
+// IsNone reports whether what a dial function has returned is no connection. A nil pointer of the
+// function's own type is not nil as an interface, but its methods would panic.
+func IsNone(conn any) bool {
+	v := reflect.ValueOf(conn)
+	return conn == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// What a server says before it closes a new connection, whatever was asked.
+const (
+	// TooMany begins the text behind ERR of a server that has too many connections. It ends in
+	// "reached" or, in a Cluster, in "+ cluster connections reached".
+	TooMany = "max number of clients"
+	// Protected is the code of a server in protected mode.
+	Protected = "DENIED"
+)
+
+// TurnedAway reports whether err is what a server says before it closes a new connection.
+func TurnedAway(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && (strings.HasPrefix(string(reply), "ERR "+TooMany) || strings.HasPrefix(string(reply), Protected+" "))
+}
+
+// errAgain tells a waiting caller to dial itself.
+var errAgain = errors.New("dial again")
+
+// Bound limits how many dials are left behind. All methods are safe for
+// concurrent use.
+type Bound struct {
+	most int // of each key; immutable
+
+	mu     sync.Mutex     // guards places; not held during a dial or a close
+	places map[any]*place // the keys with a dial that was left behind
+}
+
+// place has the dials of one key.
+type place struct {
+	left    int          // dials that were left behind and have not returned
+	waiting []chan *dial // of capacity 1; each gets one of those dials when it has returned
+}
+
+// dial is one call of a dial function.
+type dial struct {
+	conn redis.Conn
+	err  error
+
+	left bool          // nobody waits for it; guarded by Bound.mu
+	done chan struct{} // closed when it has returned
+}
+
+// NewBound returns a Bound that leaves at most most dials of each key behind.
+func NewBound(most int) *Bound { return &Bound{most: most, places: make(map[any]*place)} }
+
+// Dial calls f and returns its result, but not later than ctx ends. A connection
+// that f returns later goes to a caller that waits with an equal key. If no caller
+// waits, it is closed. The key says to which server f dials.
+func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redis.Conn, error)) (redis.Conn, error) {
+	for {
+		returned := b.queue(key)
+		if returned == nil {
+			d := &dial{done: make(chan struct{})}
+			go b.run(wait.Sound(ctx), key, d, f)
+			return b.await(ctx, key, d)
+		}
+		var d *dial
+		select {
+		case d = <-returned:
+		case <-ctx.Done():
+			if d = b.leave(key, returned); d == nil {
+				return nil, fmt.Errorf("%w: %w", ErrOut, wait.Ended(ctx))
+			}
+		}
+		if d.err == nil {
+			return d.conn, nil
+		}
+		// An earlier dial has failed, but this one may succeed.
+	}
+}
+
+// queue returns nil if one more dial may be left behind. Otherwise it returns the
+// channel that gets the next dial that returns.
+func (b *Bound) queue(key any) chan *dial {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.places[key]
+	if p == nil || p.left < b.most {
+		return nil
+	}
+	returned := make(chan *dial, 1)
+	p.waiting = append(p.waiting, returned)
+	return returned
+}
+
+// leave undoes queue. It returns a dial that came meanwhile, or nil.
+func (b *Bound) leave(key any, returned chan *dial) *dial {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.places[key]; p != nil {
+		for i, w := range p.waiting {
+			if w == returned {
+				p.waiting = slices.Delete(p.waiting, i, i+1)
+				return nil
+			}
+		}
+	}
+	return <-returned
+}
+
+// run calls f. If no caller waits for the connection, run closes it.
+func (b *Bound) run(ctx context.Context, key any, d *dial, f func(context.Context) (redis.Conn, error)) {
+	d.conn, d.err = f(ctx)
+	d.err = Public(d.err)
+	if d.err == nil && IsNone(d.conn) {
+		d.conn, d.err = nil, ErrNoConn
+	}
+	if !b.end(key, d) && d.err == nil {
+		d.conn.Close()
+	}
+}
+
+// end records that d has returned, and reports whether a caller gets its result.
+func (b *Bound) end(key any, d *dial) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(d.done)
+	if !d.left {
+		return true
+	}
+	p := b.places[key]
+	p.left--
+	waiting := p.waiting
+	p.waiting = nil // fewer than b.most are left behind now, so the others dial themselves
+	if p.left == 0 {
+		delete(b.places, key)
+	}
+	for i, w := range waiting {
+		if i > 0 {
+			d = &dial{err: errAgain}
+		}
+		w <- d
+	}
+	return len(waiting) > 0
+}
+
+// await waits for d until ctx ends, and then leaves it behind.
+func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error) {
+	select {
+	case <-d.done:
+		return d.conn, d.err
+	case <-ctx.Done():
+	}
+	ended := wait.Ended(ctx) // not under b.mu, because Err may be the code of a caller
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-d.done: // just now
+		return d.conn, d.err
+	default:
+	}
+	d.left = true
+	p := b.places[key]
+	if p == nil {
+		p = &place{}
+		b.places[key] = p
+	}
+	p.left++
+	return nil, ended
+}

@@ -1,0 +1,122 @@
+package pipe
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/args"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// still is a connection on which nothing comes and which takes everything.
+type still struct{ net.Conn }
+
+func (still) TryRead([]byte) (int, error) { return 0, nil }
+
+// TestACallerLeadsOnlyIfNobodyElseWritesOrReads: between its look at calm and its claim others may
+// have come. Each state in which they leave the Pipe is made here.
+func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
+	for name, busy := range map[string]func(p *Pipe, c *conn){
+		"nobody":                         nil,
+		"a request waits for the writer": func(p *Pipe, _ *conn) { p.queue = append(p.queue, &Request{}) },
+		"the writer has a batch":         func(p *Pipe, _ *conn) { p.batch = true },
+		"another caller writes":          func(p *Pipe, _ *conn) { p.led = true },
+		"another caller reads":           func(_ *Pipe, c *conn) { c.turn = leader },
+		"the resident reads":             func(_ *Pipe, c *conn) { c.turn = resident },
+		"the connection is dead":         func(_ *Pipe, c *conn) { c.err = errors.New("dead") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				heard := make(chan int, 1)
+				go func() {
+					n, _ := server.Read(make([]byte, 1000))
+					heard <- n
+				}()
+				p := &Pipe{cfg: &Config{Timeout: time.Second, LeadAfter: 1, Failed: func(error) {}, Answered: func() {}}}
+				p.work.L = &p.mu
+				c := newConn(p, Connection{Conn: resp.Over(resp.New(still{client}))})
+				p.live = c
+				c.give(nobody)
+				if busy != nil {
+					busy(p, c)
+				}
+				led := p.led
+				r := new(Requests).New("m", script.Acquire, 1, nil, args.Of(0, "m", "1"))
+				require.Equal(t, busy == nil, p.lead(c, r))
+				if busy != nil {
+					require.Equal(t, led, p.led, "what another has is left to it")
+				}
+				server.Close()
+				client.Close()
+				if wrote := <-heard; busy == nil {
+					require.NotZero(t, wrote)
+					require.Equal(t, resident, c.turn, "no answer came")
+				} else {
+					require.Zero(t, wrote)
+				}
+				if c.timer != nil {
+					c.timer.Stop()
+				}
+			})
+		})
+	}
+}
+
+// TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer: a leader gives its turn up when it has
+// done all that follows from the answer, and TIME is answered before the request behind it.
+func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		turn, want turn
+		inflight   int
+	}{
+		"the last one":      {resident, nobody, 1},
+		"another follows":   {resident, resident, 2},
+		"a leader has read": {leader, leader, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &Pipe{cfg: &Config{LeadAfter: 3}}
+			conn := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
+			conn.turn, conn.alone = c.turn, 3
+			for range c.inflight {
+				conn.inflight = append(conn.inflight, &Request{})
+			}
+			conn.pop()
+			require.Equal(t, c.want, conn.turn)
+			require.Equal(t, c.want == nobody, p.calm.Load() == conn)
+		})
+	}
+}
+
+// TestWhatIsWrittenHasAReader: a leader may end between the writer's look at the connection and its
+// write.
+func TestWhatIsWrittenHasAReader(t *testing.T) {
+	for before, after := range map[turn]turn{nobody: resident, leader: leader, resident: resident} {
+		p := &Pipe{cfg: &Config{Timeout: time.Minute, LeadAfter: 1}}
+		c := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
+		c.give(before)
+		r := new(Requests).New("m", script.Acquire, 1, nil, args.Of(0, "m", "1"))
+		_, _, alive := c.expect([]*Request{r}, time.Now())
+		require.True(t, alive)
+		require.Equal(t, after, c.turn)
+		c.timer.Stop()
+	}
+}
+
+// TestAConnectionThatCannotBeLookedAtIsNotLed, and none is by default.
+func TestAConnectionThatCannotBeLookedAtIsNotLed(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	p := &Pipe{cfg: &Config{LeadAfter: 1}}
+	require.False(t, newConn(p, Connection{Conn: resp.Over(resp.New(a))}).leads)
+	require.True(t, newConn(p, Connection{Conn: resp.Over(resp.New(still{a}))}).leads)
+	p.cfg = &Config{}
+	require.False(t, newConn(p, Connection{Conn: resp.Over(resp.New(still{a}))}).leads)
+}

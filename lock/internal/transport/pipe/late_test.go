@@ -1,0 +1,339 @@
+package pipe_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/args"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// timed is a speaker's answers of a server with a clock of its own.
+type timed struct {
+	ahead  atomic.Int64 // of ours
+	limits atomic.Pointer[[]int64]
+	silent atomic.Bool // it hears, and says nothing
+}
+
+func (s *timed) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+
+func (s *timed) answer(command []string) string {
+	now := s.now()
+	if s.silent.Load() {
+		return mute
+	}
+	if command[0] == "TIME" {
+		return fmt.Sprintf("*2\r\n$10\r\n%010d\r\n$6\r\n%06d\r\n", now.Unix(), now.Nanosecond()/1000)
+	}
+	if strings.HasPrefix(command[0], "EVAL") {
+		limit, err := strconv.ParseInt(command[len(command)-1], 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		var all []int64
+		if old := s.limits.Load(); old != nil {
+			all = *old
+		}
+		all = append(all, limit)
+		s.limits.Store(&all)
+		if limit != 0 && now.UnixMilli() > limit {
+			return s.late()
+		}
+	}
+	return yes(command)
+}
+
+// late is the answer to what comes too late.
+func (s *timed) late() string { return fmt.Sprintf("-LATE %d\r\n", s.now().UnixMilli()) }
+
+func (s *timed) seen() []int64 { return *s.limits.Load() }
+
+// inTime runs f with a speaker whose clock is known, for each carrier.
+func inTime(t *testing.T, f func(t *testing.T, b *bench, srv *timed)) {
+	t.Helper()
+	srv := &timed{}
+	bubble(t, srv.answer, nil, func(t *testing.T, b *bench) {
+		srv.ahead.Store(int64(time.Hour))
+		srv.limits.Store(nil)
+		now := time.Now()
+		b.srv.clock.Asking(now)
+		b.srv.clock.Sample(now, now, now.Add(time.Hour), 0)
+		f(t, b, srv)
+	})
+}
+
+func TestARequestSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		begun := time.Now()
+		a := b.call(t.Context(), 1)
+		require.NoError(t, a.Err)
+		require.Equal(t, begun.Add(time.Hour+time.Second).UnixMilli(), srv.seen()[0], "Timeout, by the server's clock")
+		require.True(t, a.Open.IsZero(), "it was")
+
+		b.srv.answer = func([]string) string { return hangUp }
+		begun = time.Now()
+		a = b.call(t.Context(), 1)
+		requireNoReply(t, a.Err)
+		require.False(t, a.Open.Before(begun.Add(time.Second)))
+		require.Less(t, a.Open.Sub(begun), 1100*time.Millisecond)
+	})
+}
+
+func TestAScriptThatDoesNotExpireGetsNoLimit(t *testing.T) {
+	var count atomic.Int32
+	bubble(t, func(command []string) string {
+		count.Store(int32(len(command)))
+		return ":1\r\n"
+	}, nil, func(t *testing.T, b *bench) {
+		b.srv.clock.Sample(time.Now(), time.Now(), time.Now(), 0)
+		r := b.requests.New("m", script.Release, 1, nil, args.Of(0, "m", "field"))
+		b.Put(r)
+		a := b.requests.Await(t.Context(), r)
+		require.NoError(t, a.Err)
+		require.True(t, a.Open.IsZero())
+		require.Equal(t, int32(5), count.Load(), "EVALSHA, SHA, 1, m, field")
+	})
+}
+
+func TestALateRequestIsSentAgainWithAnotherLimit(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		srv.ahead.Add(int64(time.Hour)) // the server's clock is set
+		b.requireYes(2)
+		require.Len(t, srv.seen(), 3)
+		b.requireYes(3)
+		require.Len(t, srv.seen(), 4, "the next one knows")
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		require.InDelta(t, time.Hour, slices.Max(b.srv.off), float64(2*time.Second))
+	})
+}
+
+func TestTwoClocksAtOneAddressAreNotTrusted(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		clocks := srv.answer
+		b.srv.answer = func(command []string) string {
+			srv.ahead.Add(int64(time.Hour)) // each answer is another server's
+			return clocks(command)
+		}
+		b.requireYes(2)
+		require.Len(t, srv.seen(), 4)
+		require.Zero(t, srv.seen()[3], "no limit after two that were too late")
+		b.requireYes(3)
+		require.Zero(t, srv.seen()[4])
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		require.True(t, b.srv.timed.Distrusted())
+	})
+}
+
+func TestWhatItsCallerHasLeftIsNotSentAgain(t *testing.T) {
+	for name, refusal := range map[string]string{"too late": "-LATE 9000000000000\r\n", "forgotten": "-NOSCRIPT No matching script.\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Int32
+			bubble(t, func(command []string) string {
+				sent.Add(1)
+				return mute
+			}, nil, func(t *testing.T, b *bench) {
+				sent.Store(0)
+				late := make(chan pipe.Answer, 1)
+				r := b.acquire(1, func(a pipe.Answer) { late <- a })
+				b.Put(r)
+				synctest.Wait() // it is written
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				require.ErrorIs(t, b.requests.Await(ctx, r).Err, context.Canceled)
+				b.srv.say(refusal)
+				a := <-late
+				_, reply := a.Err.(redis.Error)
+				require.True(t, reply, "%v", a.Err)
+				require.True(t, a.Stamp.IsZero())
+				synctest.Wait()
+				require.Equal(t, int32(1), sent.Load())
+			})
+		})
+	}
+}
+
+func TestWhatIsPostedIsSentAgain(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		srv.ahead.Add(int64(time.Hour))
+		late := make(chan pipe.Answer, 1)
+		r := b.acquire(2, func(a pipe.Answer) { late <- a })
+		r.Post()
+		b.Put(r)
+		require.NoError(t, (<-late).Err)
+		require.Len(t, srv.seen(), 3)
+	})
+}
+
+func TestARequestIsNotCarriedOutAfterItsLastMoment(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		begun := time.Now()
+		r := b.acquire(1, nil)
+		r.Within(begun.Add(300 * time.Millisecond))
+		b.Put(r)
+		require.NoError(t, b.requests.Await(t.Context(), r).Err)
+		require.Equal(t, begun.Add(time.Hour+300*time.Millisecond).UnixMilli(), srv.seen()[0])
+
+		r = b.acquire(2, nil)
+		r.Within(begun)
+		b.Put(r)
+		a := b.requests.Await(t.Context(), r)
+		require.ErrorIs(t, a.Err, pipe.ErrExpired)
+		require.True(t, a.Stamp.IsZero())
+		require.Len(t, srv.seen(), 1, "nothing was sent")
+
+		srv.ahead.Add(int64(time.Hour))
+		r = b.acquire(3, nil)
+		r.Within(time.Now().Add(300 * time.Millisecond))
+		b.Put(r)
+		a = b.requests.Await(t.Context(), r)
+		require.ErrorContains(t, a.Err, "LATE")
+		require.False(t, pipe.Definite(a.Err))
+		b.requireYes(4)
+		require.NotZero(t, srv.seen()[2], "that says nothing against the server's clock")
+	})
+}
+
+func TestAConnectionInUseAsksForTheTimeEachMinute(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		for i := range 10 {
+			b.requireYes(i)
+			time.Sleep(20 * time.Second)
+		}
+		require.Equal(t, 3, strings.Count(b.srv.commands(), "TIME"))
+		srv.ahead.Add(-int64(time.Hour))
+		time.Sleep(time.Minute)
+		b.requireYes(11) // asked before it, and answered behind it
+		b.requireYes(12)
+		seen := srv.seen()
+		require.InDelta(t, time.Hour.Milliseconds(), seen[len(seen)-2]-seen[len(seen)-1], 2000)
+	})
+}
+
+func TestAConnectionMayFailWhileItAsksForTheTime(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		time.Sleep(2 * time.Minute)
+		srv.silent.Store(true)
+		requireNoReply(t, b.call(t.Context(), 2).Err)
+		srv.silent.Store(false)
+		b.requireYes(3)
+	})
+}
+
+// TestAnotherServerHasAnotherClock: after a failover the limits are by the clock of the
+// one that stands behind the name now.
+func TestAnotherServerHasAnotherClock(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		for _, ahead := range []time.Duration{-time.Hour, 2 * time.Hour} {
+			srv.ahead.Store(int64(ahead))
+			now := time.Now()
+			b.srv.mu.Lock()
+			b.srv.clock = pipe.Clock{}
+			b.srv.clock.Sample(now, now, now.Add(ahead), 0)
+			b.srv.mu.Unlock()
+			b.srv.epoch.Add(1)
+			b.Drop()
+			for b.call(t.Context(), 2).Err != nil { // a Replicated finds out with the first
+			}
+			seen := srv.seen()
+			require.Equal(t, now.Add(ahead+time.Second).UnixMilli(), seen[len(seen)-1])
+		}
+		require.Len(t, srv.seen(), 3, "none was too late")
+	})
+}
+
+// TestOurOwnSlownessIsNoSecondServer: a client that stands still between the stamp and
+// the write comes too late by the very clock that it knows. LATE says that clock in whole
+// milliseconds.
+func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		lates := 0
+		time.Sleep(850 * time.Microsecond) // the next millisecond begins between the two answers
+		b.srv.answer = func(command []string) string {
+			answer := srv.answer(command)
+			if strings.HasPrefix(command[0], "EVAL") && lates < pipe.MaxLates {
+				lates++
+				time.Sleep(100 * time.Microsecond)
+				return srv.late()
+			}
+			return answer
+		}
+		b.requireYes(1)
+		b.requireYes(2)
+		require.Len(t, srv.seen(), pipe.MaxLates+2)
+		require.NotContains(t, srv.seen(), int64(0))
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		require.False(t, b.srv.timed.Distrusted())
+	})
+}
+
+// TestWhatWasRefusedAsLateHasNoStamp: nothing was carried out, and nothing will be.
+func TestWhatWasRefusedAsLateHasNoStamp(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.srv.answer = func([]string) string { return srv.late() }
+		a := b.call(t.Context(), 1)
+		require.ErrorContains(t, a.Err, "LATE")
+		require.True(t, a.Stamp.IsZero())
+		require.True(t, a.Open.IsZero())
+
+		r := b.acquire(2, nil)
+		r.Within(time.Now().Add(300 * time.Millisecond)) // it is not sent again
+		b.Put(r)
+		a = b.requests.Await(t.Context(), r)
+		require.ErrorContains(t, a.Err, "LATE")
+		require.True(t, a.Stamp.IsZero())
+	})
+}
+
+// TestOneBusyAnswerToTIMEIsAskedForAgain: a connection that was made meanwhile has limits
+// soon.
+func TestOneBusyAnswerToTIMEIsAskedForAgain(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.srv.clock = pipe.Clock{}
+		b.srv.clock.Asking(time.Now()) // and the answer was BUSY
+		b.requireYes(1)
+		time.Sleep(2 * time.Second)
+		b.requireYes(2) // asks before it
+		b.requireYes(3)
+		require.Zero(t, srv.seen()[0])
+		require.NotZero(t, srv.seen()[2])
+	})
+}
+
+// TestALateAnswerThatTravelsForLongMakesNoLimitTooEarly: the server read its clock when the request
+// arrived, at the earliest when it was sent.
+func TestALateAnswerThatTravelsForLongMakesNoLimitTooEarly(t *testing.T) {
+	const travels = 300 * time.Millisecond
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		srv.ahead.Add(int64(time.Minute)) // the clock was set
+		b.srv.answer = func(command []string) string {
+			said := srv.answer(command)
+			if strings.HasPrefix(said, "-LATE") {
+				time.Sleep(travels)
+			}
+			return said
+		}
+		again := srv.now().Add(travels)
+		require.NoError(t, b.call(t.Context(), 1).Err)
+		require.Len(t, srv.seen(), 2)
+		require.GreaterOrEqual(t, srv.seen()[1], again.Add(time.Second).UnixMilli())
+	})
+}

@@ -1,0 +1,431 @@
+package pipe_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// slice is how long a caller leads at most.
+const slice = 5 * time.Millisecond
+
+// alone runs f with a speaker whose callers lead after so many requests.
+func alone(t *testing.T, after int, answer func(command []string) string, f func(t *testing.T, b *bench)) {
+	t.Helper()
+	inBubble(t, func(ctx context.Context, cfg *pipe.Config) carrier {
+		cfg.LeadAfter = after
+		return led{pipe.New(ctx, cfg)}
+	}, -1, answer, nil, f)
+}
+
+// isInACaller reports whether this goroutine is one that has called Send.
+func isInACaller() bool {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, "(*Pipe).Send") || strings.HasSuffix(f.Function, "(*Group).Send") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// readers returns who has read since the last call: C for callers, r for the resident. A reader
+// that goes on counts once.
+func (b *bench) readers() string {
+	synctest.Wait()
+	b.srv.reading.Lock()
+	defer b.srv.reading.Unlock()
+	var short []byte
+	for _, r := range []byte(b.srv.readers) {
+		if len(short) == 0 || short[len(short)-1] != r {
+			short = append(short, r)
+		}
+	}
+	b.srv.readers = ""
+	return string(short)
+}
+
+// next is requireYes when everybody has done with the request before: a caller does not lead while the
+// writer has not come back from its write.
+func (b *bench) next(id int) {
+	b.t.Helper()
+	synctest.Wait()
+	b.requireYes(id)
+}
+
+func TestALoneCallerReadsItsOwnAnswer(t *testing.T) {
+	alone(t, 3, yes, func(t *testing.T, b *bench) {
+		for id := range 3 {
+			b.next(id)
+		}
+		require.Equal(t, "r", b.readers())
+		for id := range 20 {
+			b.next(id)
+		}
+		require.Equal(t, "C", b.readers())
+
+		hold := make(chan struct{})
+		b.srv.answer = func(command []string) string {
+			<-hold
+			return yes(command)
+		}
+		var wg sync.WaitGroup
+		for id := range 2 {
+			wg.Go(func() { b.requireYes(id) })
+		}
+		time.Sleep(time.Millisecond)
+		close(hold)
+		wg.Wait()
+		require.Contains(t, b.readers(), "r", "of two, the second answer is nobody's own")
+		b.next(1)
+		require.NotContains(t, b.readers(), "C")
+		for id := range 3 {
+			b.next(id)
+		}
+		b.readers()
+		b.next(1)
+		require.Equal(t, "C", b.readers())
+		require.EqualValues(t, 1, b.srv.dials.Load())
+	})
+}
+
+// TestACallerLeadsWhateverTheTimeBetweenTwoRequests: the limit of its slice is moved on.
+func TestACallerLeadsWhateverTheTimeBetweenTwoRequests(t *testing.T) {
+	alone(t, 1, yes, func(t *testing.T, b *bench) {
+		b.lead()
+		for id := range 100 {
+			b.next(id)
+			time.Sleep(time.Duration(id) * slice / 50)
+		}
+		require.Equal(t, "C", b.readers())
+	})
+}
+
+// TestASlowServerIsNotWaitedForTwiceInARow: each of its answers would cost the caller the end of
+// its slice and the resident's turn.
+func TestASlowServerIsNotWaitedForTwiceInARow(t *testing.T) {
+	alone(t, 3, yes, func(t *testing.T, b *bench) {
+		for id := range 4 {
+			b.next(id)
+		}
+		require.Equal(t, "rC", b.readers())
+		b.srv.answer = func(command []string) string {
+			time.Sleep(2 * slice)
+			return yes(command)
+		}
+		b.next(4)
+		b.srv.answer = yes
+		for id := range 3 {
+			b.next(id)
+		}
+		require.Equal(t, "r", b.readers())
+		b.next(5)
+		require.Equal(t, "C", b.readers())
+	})
+}
+
+func TestWithoutLeadAfterNobodyLeads(t *testing.T) {
+	alone(t, 0, yes, func(t *testing.T, b *bench) {
+		for id := range 20 {
+			b.next(id)
+		}
+		require.Equal(t, "r", b.readers())
+	})
+}
+
+// lead makes the next request one that its caller carries.
+func (b *bench) lead() {
+	b.t.Helper()
+	b.next(1)
+	b.next(2)
+	b.readers()
+}
+
+func TestALeaderLeavesSoonAfterItsContextHasEnded(t *testing.T) {
+	alone(t, 1, yes, func(t *testing.T, b *bench) {
+		b.lead()
+		b.srv.answer = func([]string) string { return mute }
+		for after, most := range map[time.Duration]time.Duration{time.Millisecond: slice, 20 * time.Millisecond: 20 * time.Millisecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			began := time.Now()
+			require.True(t, b.call(ctx, 3).Left)
+			require.GreaterOrEqual(t, time.Since(began), after)
+			require.LessOrEqual(t, time.Since(began), most)
+			cancel()
+		}
+	})
+}
+
+// TestWhatALeaderDoesNotReadTheResidentDoes: an answer comes in two pieces, after some time
+// each, or in more than can be read ahead.
+func TestWhatALeaderDoesNotReadTheResidentDoes(t *testing.T) {
+	for name, c := range map[string]struct{ delay, between time.Duration }{
+		"in the slice":      {time.Millisecond, time.Millisecond},
+		"half in the slice": {time.Millisecond, 50 * time.Millisecond},
+		"after the slice":   {50 * time.Millisecond, 50 * time.Millisecond},
+		"after half of it":  {3 * time.Millisecond, 0},
+		"at its very end":   {slice, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone(t, 1, yes, func(t *testing.T, b *bench) {
+				b.lead()
+				b.srv.answer = func(command []string) string {
+					time.Sleep(c.delay)
+					whole := yes(command)
+					b.srv.say(whole[:6])
+					time.Sleep(c.between)
+					b.srv.say(whole[6:])
+					return mute
+				}
+				b.next(3)
+				b.next(4)
+				b.srv.answer = yes
+				b.next(5)
+				require.EqualValues(t, 1, b.srv.dials.Load())
+			})
+		})
+	}
+	long := "-ERR " + strings.Repeat("x", 3000)
+	alone(t, 1, yes, func(t *testing.T, b *bench) {
+		b.lead()
+		b.srv.answer = func([]string) string { return long + "\r\n" }
+		for id := range 3 {
+			require.EqualError(t, b.call(t.Context(), id).Err, long[1:])
+		}
+		b.srv.answer = yes
+		b.next(3)
+		require.EqualValues(t, 1, b.srv.dials.Load())
+	})
+}
+
+func TestHalfAnAnswerToALeaderEndsInTime(t *testing.T) {
+	alone(t, 1, yes, func(t *testing.T, b *bench) {
+		b.lead()
+		b.srv.answer = func(command []string) string {
+			b.srv.say(yes(command)[:6])
+			return mute
+		}
+		began := time.Now()
+		a := b.call(t.Context(), 3)
+		requireNoReply(t, a.Err)
+		require.False(t, a.Stamp.IsZero(), "it may have run")
+		require.Less(t, time.Since(began), 1200*time.Millisecond)
+		b.srv.answer = yes
+		b.next(4)
+		require.EqualValues(t, 2, b.srv.dials.Load())
+	})
+}
+
+// TestNobodyReadsAnIdleConnection, so what comes there is looked for before the next request is
+// written, whoever writes it.
+func TestNobodyReadsAnIdleConnection(t *testing.T) {
+	for name, end := range map[string]func(s *speaker){
+		"an answer":      func(s *speaker) { s.say("-ERR you are not wanted\r\n") },
+		"half an answer": func(s *speaker) { s.say("*2\r\n:1\r\n") },
+		"two answers":    func(s *speaker) { s.say(":1\r\n:2\r\n") },
+		"nonsense":       func(s *speaker) { s.say("HTTP/1.1 400 Bad Request\r\n") },
+		"its end":        func(s *speaker) { s.hangUp() },
+	} {
+		for _, by := range []string{"a leader", "the writer"} {
+			t.Run(name+", "+by, func(t *testing.T) {
+				alone(t, 1, yes, func(t *testing.T, b *bench) {
+					b.lead()
+					go end(b.srv)
+					time.Sleep(time.Millisecond)
+					r := b.acquire(3, nil)
+					if by == "a leader" {
+						b.Put(r)
+					} else {
+						b.carrier.(led).Unled(r)
+					}
+					a := b.requests.Await(t.Context(), r)
+					require.NoError(t, a.Err)
+					require.Equal(t, []any{int64(1), int64(3)}, a.Reply.Any())
+					require.EqualValues(t, 2, b.srv.dials.Load())
+					require.Equal(t, 1, b.srv.runs("3"))
+					require.Len(t, b.srv.failures(), 1)
+					if name == "an answer" {
+						require.ErrorContains(t, b.srv.failures()[0], "you are not wanted")
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWhatComesWithAnAnswerIsNotTakenForTheNext: it was read together with it.
+func TestWhatComesWithAnAnswerIsNotTakenForTheNext(t *testing.T) {
+	for name, more := range map[string]string{"a whole answer": "-ERR you are not wanted\r\n", "half": "*2\r\n", "a quarter": "$"} {
+		t.Run(name, func(t *testing.T) {
+			alone(t, 1, yes, func(t *testing.T, b *bench) {
+				b.lead()
+				b.srv.answer = func(command []string) string { return yes(command) + more }
+				b.next(3)
+				require.Equal(t, "C", b.readers())
+				b.srv.answer = yes
+				b.next(4)
+				require.EqualValues(t, 2, b.srv.dials.Load())
+			})
+		})
+	}
+}
+
+func TestTheEndOfAnIdleConnectionIsSeenInTime(t *testing.T) {
+	alone(t, 1, yes, func(t *testing.T, b *bench) {
+		b.lead()
+		b.srv.hangUp()
+		time.Sleep(time.Second + time.Millisecond) // Config.Timeout
+		synctest.Wait()
+		require.Len(t, b.srv.failures(), 1)
+		b.next(3)
+		b.next(4)
+		b.readers()
+		b.next(5)
+		require.Equal(t, "C", b.readers())
+	})
+}
+
+// TestAnIdleConnectionIsLedAgainAtOnce: the resident had it meanwhile.
+func TestAnIdleConnectionIsLedAgainAtOnce(t *testing.T) {
+	alone(t, 5, yes, func(t *testing.T, b *bench) {
+		for id := range 6 {
+			b.next(id)
+		}
+		time.Sleep(10 * time.Second)
+		b.next(7)
+		b.readers()
+		b.next(8)
+		require.Equal(t, "C", b.readers())
+		require.EqualValues(t, 1, b.srv.dials.Load())
+	})
+}
+
+func TestCloseEndsALeader(t *testing.T) {
+	alone(t, 1, yes, func(t *testing.T, b *bench) {
+		b.lead()
+		b.srv.answer = func([]string) string { return mute }
+		done := make(chan pipe.Answer)
+		go func() { done <- b.call(t.Context(), 3) }()
+		time.Sleep(time.Millisecond)
+		began := time.Now()
+		b.Close(errShut)
+		require.ErrorIs(t, (<-done).Err, errShut)
+		require.Zero(t, time.Since(began))
+		require.ErrorIs(t, b.call(t.Context(), 4).Err, errShut)
+	})
+}
+
+// TestWhatHasALimitIsNotLedAfterIt: its caller need not look at the clock.
+func TestWhatHasALimitIsNotLedAfterIt(t *testing.T) {
+	alone(t, 1, yes, func(t *testing.T, b *bench) {
+		b.lead()
+		r := b.acquire(3, nil)
+		r.Within(time.Now())
+		b.Put(r)
+		require.ErrorIs(t, b.requests.Await(t.Context(), r).Err, pipe.ErrExpired)
+		require.Zero(t, b.srv.runs("3"))
+	})
+}
+
+// TestRequestsInFlightAlwaysHaveAReader: callers come and leave at any time, and the server
+// answers, is slow, says what nobody asked and hangs up. A request that nobody reads would make
+// the bubble stand still, and one that gets another's answer says so.
+func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
+	seeds := 2000
+	if testing.Short() {
+		seeds = 200
+	}
+	var reads, failed int
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			draw := rand.New(rand.NewPCG(uint64(seed), 1))
+			var mu sync.Mutex
+			pick := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return draw.IntN(n)
+			}
+			trouble, single := pick(2) == 0, pick(3) == 0
+			answer := func(command []string) string {
+				if pick(3) == 0 {
+					time.Sleep(time.Duration(pick(8)) * time.Millisecond)
+				}
+				if !trouble || pick(20) > 0 {
+					return yes(command)
+				}
+				switch pick(4) {
+				case 0:
+					return hangUp
+				case 1:
+					return "-NOSCRIPT no\r\n"
+				case 2: // and says no more
+					time.Sleep(3 * time.Second)
+					return hangUp
+				}
+				if !single { // it would be the answer to what is in flight
+					return yes(command)
+				}
+				return yes(command) + "-ERR and more\r\n"
+			}
+			alone(t, 1+pick(2), answer, func(t *testing.T, b *bench) {
+				var wg sync.WaitGroup
+				callers := 1
+				if !single {
+					callers = 2 + pick(2)
+				}
+				for who := range callers {
+					wg.Go(func() {
+						for i := range 15 {
+							id := who*100 + i
+							ctx, cancel := t.Context(), func() {}
+							if !single && pick(4) == 0 {
+								ctx, cancel = context.WithTimeout(ctx, time.Duration(pick(10))*time.Millisecond)
+							}
+							r := b.acquire(id, nil)
+							if pick(5) == 0 {
+								b.carrier.(led).Unled(r)
+							} else {
+								b.Put(r)
+							}
+							a := b.requests.Await(ctx, r)
+							cancel()
+							if a.Err == nil {
+								require.Equal(t, []any{int64(1), int64(id)}, a.Reply.Any())
+							} else if !a.Left && trouble {
+								mu.Lock()
+								failed++
+								mu.Unlock()
+							} else if !a.Left {
+								require.NoError(t, a.Err)
+							}
+							if pick(2) == 0 {
+								time.Sleep(time.Duration(pick(12)) * time.Millisecond)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				reads += strings.Count(b.readers(), "C")
+			})
+		})
+	}
+	require.Greater(t, reads, seeds, "callers lead")
+	require.Greater(t, failed, seeds/10, "there is trouble")
+}
+
+// Unled is Put of a Pipe.
+func (l led) Unled(r *pipe.Request) { l.Pipe.Put(r) }

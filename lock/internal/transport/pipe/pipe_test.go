@@ -1,0 +1,579 @@
+package pipe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/args"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// TestARequestIsCompletedOnceWhereverItsConnectionIsCut: some are answered, some are
+// left, and the server has forgotten the script.
+func TestARequestIsCompletedOnceWhereverItsConnectionIsCut(t *testing.T) {
+	const calls = 6
+	for name, start := range carriers {
+		t.Run(name, func(t *testing.T) {
+			cuts := 0
+			for budget := int64(0); ; budget += 17 {
+				var known atomic.Bool
+				answer := func(command []string) string {
+					if command[0] == "EVAL" {
+						known.Store(true)
+					} else if command[0] == "EVALSHA" && !known.Load() {
+						return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+					}
+					return yes(command)
+				}
+				whole := false
+				inBubble(t, start, budget, answer, nil, func(t *testing.T, b *bench) {
+					var late, awaited [calls]atomic.Int32
+					var wg sync.WaitGroup
+					for i := range calls {
+						r := b.acquire(i, func(a pipe.Answer) {
+							late[i].Add(1)
+							check(t, b, i, a)
+						})
+						b.Put(r)
+						wg.Go(func() {
+							ctx, cancel := context.WithCancel(t.Context())
+							defer cancel()
+							if i%2 == 1 {
+								cancel() // the answer may be there, and may not
+							}
+							a := b.requests.Await(ctx, r)
+							if errors.Is(a.Err, context.Canceled) && i%2 == 1 {
+								return // late gets it
+							}
+							awaited[i].Add(1)
+							check(t, b, i, a)
+						})
+					}
+					wg.Wait()
+					time.Sleep(time.Microsecond) // cutConn.TryRead takes a nanosecond
+					synctest.Wait()
+					for i := range calls {
+						require.Equal(t, int32(1), late[i].Load()+awaited[i].Load(), "budget %d, request %d", budget, i)
+						require.LessOrEqual(t, b.srv.runs(fmt.Sprint(i)), 1, "budget %d, request %d", budget, i)
+					}
+					whole = !b.srv.cut.Load()
+					b.srv.budget.Store(-1)
+					b.requireYes(100) // on a connection of its own
+				})
+				if whole {
+					break
+				}
+				cuts++
+			}
+			require.Greater(t, cuts, 20)
+		})
+	}
+}
+
+// check checks one answer of those that are cut.
+func check(t *testing.T, b *bench, id int, a pipe.Answer) {
+	switch {
+	case a.Err == nil:
+		if fmt.Sprint(a.Reply.Any()) != fmt.Sprint([]any{1, id}) {
+			t.Errorf("request %d got %v", id, a.Reply.Any())
+		}
+	case errors.Is(a.Err, context.Canceled): // it was not written
+	default:
+		if _, reply := a.Err.(redis.Error); reply && (id%2 == 0 || b.srv.runs(fmt.Sprint(id)) > 0) { // its caller may have left
+			t.Errorf("request %d got %v", id, a.Err)
+		}
+	}
+	if ran := b.srv.runs(fmt.Sprint(id)); a.Stamp.IsZero() && ran > 0 || a.Err == nil && ran != 1 {
+		t.Errorf("request %d was run %d times: %v", id, ran, a)
+	}
+}
+
+func TestARequestThatWasNeverWrittenSaysSo(t *testing.T) {
+	down := errors.New("nobody is there")
+	bubble(t, yes, func(cfg *pipe.Config) {
+		cfg.Dial = func(context.Context, *dialing.Bound) (pipe.Connection, error) { return pipe.Connection{}, down }
+	}, func(t *testing.T, b *bench) {
+		a := b.call(t.Context(), 1)
+		require.ErrorIs(t, a.Err, down)
+		require.Zero(t, a.Stamp)
+	})
+}
+
+func TestACallerThatLeavesBreaksNoConnection(t *testing.T) {
+	hold := make(chan struct{})
+	synctest.Test(t, func(t *testing.T) {
+		hold = make(chan struct{})
+		srv := &speaker{ran: make(map[string]int), answer: func(command []string) string {
+			if id(command) == "1" {
+				<-hold
+			}
+			return yes(command)
+		}}
+		srv.budget.Store(-1)
+		p := pipe.New(t.Context(), srv.config())
+		b := &bench{carrier: p, t: t, srv: srv}
+		ctx, cancel := context.WithCancel(t.Context())
+		late := make(chan pipe.Answer, 1)
+		r := b.acquire(1, func(a pipe.Answer) { late <- a })
+		p.Put(r)
+		synctest.Wait()
+		cancel()
+		a := b.requests.Await(ctx, r)
+		require.ErrorIs(t, a.Err, context.Canceled)
+		synctest.Wait()
+		require.Empty(t, late, "it is not answered yet")
+		close(hold)
+		a = <-late
+		require.NoError(t, a.Err)
+		require.Equal(t, []any{int64(1), int64(1)}, a.Reply.Any())
+		b.requireYes(2)
+		require.Equal(t, int32(1), srv.dials.Load())
+		p.Close(errShut)
+		srv.wg.Wait()
+	})
+}
+
+func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
+	var known atomic.Bool
+	bubble(t, func(command []string) string {
+		switch {
+		case command[0] == "EVAL" && command[1] == script.Acquire.Text():
+			known.Store(true)
+		case command[0] == "EVALSHA" && !known.Load():
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		known.Store(false)
+		b.requireYes(1)
+		b.requireYes(2)
+		require.Equal(t, "EVALSHA EVAL EVALSHA", strings.ReplaceAll(b.srv.commands(), " WAIT", ""))
+		require.Equal(t, 1, b.srv.runs("1"))
+	})
+}
+
+func TestAServerThatForgetsTheTextToldIsNotAskedForEver(t *testing.T) {
+	bubble(t, func([]string) string { return "-NOSCRIPT No matching script.\r\n" }, nil, func(t *testing.T, b *bench) {
+		require.Equal(t, redis.Error("NOSCRIPT No matching script."), b.call(t.Context(), 1).Err)
+		require.Equal(t, "EVALSHA EVAL", b.srv.commands())
+	})
+}
+
+func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
+	var demoted atomic.Bool
+	bubble(t, func(command []string) string {
+		if demoted.Load() {
+			return "-READONLY You can't write against a read only replica.\r\n"
+		}
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		demoted.Store(true)
+		requireVerdict(t, pipe.Demoted, b.call(t.Context(), 1).Err)
+		demoted.Store(false)
+		synctest.Wait()
+		require.Len(t, b.srv.failures(), 1)
+		b.requireYes(2)
+		require.Equal(t, int32(2), b.srv.dials.Load())
+	})
+}
+
+func TestWhatElseIsInFlightOnTheConnectionToADemotedMasterIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &speaker{ran: make(map[string]int), answer: func(command []string) string {
+			if id(command) == "1" {
+				time.Sleep(time.Millisecond) // the second is written
+				return "-READONLY You can't write against a read only replica.\r\n"
+			}
+			return mute
+		}}
+		srv.budget.Store(-1)
+		p := pipe.New(t.Context(), srv.config())
+		b := &bench{carrier: p, t: t, srv: srv}
+		one, two := b.acquire(1, nil), b.acquire(2, nil)
+		p.Put(one)
+		p.Put(two)
+		requireVerdict(t, pipe.Demoted, b.requests.Await(t.Context(), one).Err)
+		a := b.requests.Await(t.Context(), two)
+		requireNoReply(t, a.Err)
+		require.ErrorContains(t, a.Err, "given up")
+		require.False(t, a.Stamp.IsZero())
+		synctest.Wait()
+		require.Len(t, srv.failures(), 1)
+		p.Close(errShut)
+		srv.wg.Wait()
+	})
+}
+
+func TestARequestGoesWhereItsKeyIs(t *testing.T) {
+	for answer, want := range map[string]struct {
+		to    pipe.Redirection
+		heard string
+	}{
+		"-MOVED 3999 host:2\r\n": {pipe.Redirection{Slot: 3999, Server: "host:2"}, "EVALSHA"},
+		"-ASK 3999 :2\r\n":       {pipe.Redirection{Ask: true, Slot: 3999, Server: "host:2"}, "ASKING EVALSHA"},
+	} {
+		var to atomic.Value
+		var there carrier
+		bubble(t, func([]string) string { return answer }, func(cfg *pipe.Config) {
+			cfg.Redirect = func(r *pipe.Request, red pipe.Redirection) {
+				to.Store(red)
+				there.Put(r)
+			}
+		}, func(t *testing.T, b *bench) {
+			other := &speaker{ran: make(map[string]int), answer: func(command []string) string {
+				if command[0] == "ASKING" {
+					return "+OK\r\n"
+				}
+				return yes(command)
+			}}
+			other.budget.Store(-1)
+			there = b.start(t.Context(), other.config())
+			b.requireYes(1)
+			require.Equal(t, want.to, to.Load())
+			require.Equal(t, want.heard, strings.ReplaceAll(other.commands(), " WAIT", ""))
+			require.Zero(t, b.srv.runs("1"))
+			there.Close(errShut)
+			other.wg.Wait()
+		})
+	}
+}
+
+// TestARefusedASKINGDoesNotShiftTheAnswers: each request gets the answer to its own
+// script, whatever the server says of the ASKING before it.
+func TestARefusedASKINGDoesNotShiftTheAnswers(t *testing.T) {
+	var there carrier
+	bubble(t, func([]string) string { return "-ASK 3999 host:2\r\n" }, func(cfg *pipe.Config) {
+		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { there.Put(r) }
+	}, func(t *testing.T, b *bench) {
+		other := &speaker{ran: make(map[string]int), answer: func(command []string) string {
+			if command[0] == "ASKING" {
+				return "-NOPERM this user has no permissions to run the 'asking' command\r\n"
+			}
+			return yes(command)
+		}}
+		other.budget.Store(-1)
+		there = b.start(t.Context(), other.config())
+		for id := range 5 {
+			b.requireYes(id + 1)
+		}
+		there.Close(errShut)
+		other.wg.Wait()
+	})
+}
+
+func TestARequestThatIsSentInCirclesEnds(t *testing.T) {
+	var here *bench
+	bubble(t, func([]string) string { return "-MOVED 3999 host:1\r\n" }, func(cfg *pipe.Config) {
+		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { here.Put(r) }
+	}, func(t *testing.T, b *bench) {
+		here = b
+		require.Equal(t, redis.Error("MOVED 3999 host:1"), b.call(t.Context(), 1).Err)
+		require.Equal(t, strings.Repeat(" EVALSHA", 6)[1:], b.srv.commands())
+	})
+}
+
+func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
+	bubble(t, func([]string) string { return "-MOVED 3999 host:2\r\n" }, nil, func(t *testing.T, b *bench) {
+		require.True(t, pipe.OfCluster(b.call(t.Context(), 1).Err))
+	})
+}
+
+// TestAScriptThatConcludesDoesNotFollowAnASK: the keys that it looks for may not
+// have arrived.
+func TestAScriptThatConcludesDoesNotFollowAnASK(t *testing.T) {
+	for _, s := range script.All() {
+		for _, carrier := range carriers {
+			followed := false
+			inBubble(t, carrier, -1, func([]string) string { return "-ASK 3999 host:2\r\n" }, func(cfg *pipe.Config) {
+				cfg.Redirect = func(r *pipe.Request, to pipe.Redirection) {
+					followed = true
+					r.Fail(redis.Error("ASK 3999 " + to.Server))
+				}
+			}, func(t *testing.T, b *bench) {
+				r := b.requests.New("m", s, 1, nil, args.Of(0, "m"))
+				b.Put(r)
+				require.Equal(t, redis.Error("ASK 3999 host:2"), b.requests.Await(t.Context(), r).Err)
+			})
+			require.Equal(t, !s.Concludes(), followed, s.Name())
+		}
+	}
+}
+
+// TestWhatIsRefusedBeforeItRanIsNotOwed: it has taken nothing, so nothing has to be given back. What
+// met a key that had moved before the others may have run in part, and so may what memory refused.
+func TestWhatIsRefusedBeforeItRanIsNotOwed(t *testing.T) {
+	for said, ran := range map[string]bool{
+		"TRYAGAIN Multiple keys request during rehashing of slot": false,
+		"ASK 3999 host:2": false,
+		"NOREPLICAS Not enough good replicas to write.":                    false,
+		"READONLY You can't write against a read only replica.":            false,
+		"OOM command not allowed when used memory > 'maxmemory'.":          true,
+		"ERR Script attempted to access a non local key in a cluster node": true,
+	} {
+		for _, carrier := range carriers {
+			inBubble(t, carrier, -1, func([]string) string { return "-" + said + "\r\n" }, nil, func(t *testing.T, b *bench) {
+				a := b.call(t.Context(), 1)
+				require.Equal(t, redis.Error(said), a.Err)
+				require.Equal(t, ran, !a.Stamp.IsZero(), said)
+				require.Equal(t, said[0] == 'T' || said[0] == 'A', pipe.SlotMoves(a.Err), said)
+			})
+		}
+	}
+}
+
+// TestAConnectionToAReplicaIsGivenUpThoughItsCallerHasLeft: the next request dials.
+func TestAConnectionToAReplicaIsGivenUpThoughItsCallerHasLeft(t *testing.T) {
+	for _, carrier := range carriers {
+		leave := func() bool { return false }
+		inBubble(t, carrier, -1, func([]string) string {
+			leave()
+			return "-READONLY You can't write against a read only replica.\r\n"
+		}, nil, func(t *testing.T, b *bench) {
+			r := b.acquire(1, nil)
+			leave = r.Leave
+			b.Put(r)
+			synctest.Wait()
+			leave = func() bool { return false }
+			b.call(t.Context(), 2)
+			require.Equal(t, int32(2), b.srv.dials.Load())
+		})
+	}
+}
+
+func TestASilentServerMakesRequestsUnknownInTime(t *testing.T) {
+	bubble(t, func(command []string) string {
+		if id(command) == "1" {
+			return mute
+		}
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		begin := time.Now()
+		a := b.call(t.Context(), 1)
+		requireNoReply(t, a.Err)
+		require.Equal(t, begin, a.Stamp)
+		require.LessOrEqual(t, time.Since(begin), time.Second+time.Second/16)
+		require.GreaterOrEqual(t, time.Since(begin), time.Second)
+		b.requireYes(2)
+	})
+}
+
+func TestAnIdleConnectionLivesAndOneThatEndedIsNotUsed(t *testing.T) {
+	inBubble(t, carriers["Pipe"], -1, yes, nil, func(t *testing.T, b *bench) {
+		b.requireYes(1)
+		time.Sleep(time.Hour)
+		b.requireYes(2)
+		require.Equal(t, int32(1), b.srv.dials.Load())
+		require.Equal(t, 1, b.srv.haveAnswered())
+		b.srv.hangUp()
+		synctest.Wait()
+		require.Len(t, b.srv.failures(), 1)
+		require.Equal(t, 1, b.srv.haveAnswered())
+		b.requireYes(3)
+		require.Equal(t, int32(2), b.srv.dials.Load())
+		require.Equal(t, 2, b.srv.haveAnswered())
+	})
+}
+
+func TestAnAnswerThatNobodyAskedForEndsTheConnection(t *testing.T) {
+	inBubble(t, carriers["Pipe"], -1, func(command []string) string {
+		if id(command) == "1" {
+			return yes(command) + "+what\r\n"
+		}
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		b.requireYes(1)
+		synctest.Wait()
+		require.Len(t, b.srv.failures(), 1)
+		require.ErrorContains(t, b.srv.failures()[0], "unexpected answer")
+		b.requireYes(2)
+	})
+}
+
+func TestAConnectionOfAnEarlierEpochIsNotUsed(t *testing.T) {
+	var turn func()
+	bubble(t, yes, func(cfg *pipe.Config) {
+		dial := cfg.Dial
+		cfg.Dial = func(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+			dialed, err := dial(ctx, bound)
+			turn() // the server is replaced right after the dial
+			return dialed, err
+		}
+	}, func(t *testing.T, b *bench) {
+		turn = func() { b.srv.epoch.Add(1) }
+		a := b.call(t.Context(), 1)
+		require.ErrorIs(t, a.Err, pipe.ErrReplaced)
+		require.Zero(t, a.Stamp)
+		require.Zero(t, b.srv.runs("1"))
+		turn = func() {}
+		b.requireYes(2)
+		b.srv.epoch.Add(1)
+		b.Drop()
+		synctest.Wait()
+		if a := b.call(t.Context(), 3); a.Err != nil {
+			requireNoReply(t, a.Err) // a Replicated sees that it was cut when it writes
+			b.requireYes(4)
+		}
+		require.Equal(t, int32(3), b.srv.dials.Load())
+	})
+}
+
+func TestCloseCompletesEverythingAndWhatComesLater(t *testing.T) {
+	bubble(t, func([]string) string { return mute }, nil, func(t *testing.T, b *bench) {
+		why := errors.New("it is closed")
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				if err := b.call(t.Context(), i).Err; !errors.Is(err, why) {
+					t.Errorf("request %d: %v", i, err)
+				}
+			})
+		}
+		synctest.Wait()
+		b.Close(why)
+		wg.Wait()
+		a := b.call(t.Context(), 9)
+		require.ErrorIs(t, a.Err, why)
+		require.Zero(t, a.Stamp)
+	})
+}
+
+// TestFunctionsOfTheConfigMayPutRequests: no lock is held while one runs, nor while
+// late does.
+func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {
+	var again func()
+	inBubble(t, carriers["Pipe"], -1, func(command []string) string {
+		switch id(command) {
+		case "1":
+			return hangUp
+		case "2":
+			return "-MOVED 3999 host:2\r\n"
+		case "3":
+			return "*2\r\n:1\r\n$6\r\nNOPERM\r\n"
+		}
+		return yes(command)
+	}, func(cfg *pipe.Config) {
+		epoch := cfg.Epoch
+		cfg.Epoch = func() uint32 { again(); return epoch() }
+		cfg.Failed = func(error) { again() }
+		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { again(); r.Fail(errShut) }
+		cfg.Unpublished = func(string) { again() }
+	}, func(t *testing.T, b *bench) {
+		var called, answered atomic.Int32
+		again = func() {
+			called.Add(1)
+			r := b.acquire(100, func(a pipe.Answer) { answered.Add(1) })
+			r.Post()
+			b.Put(r)
+		}
+		require.Error(t, b.call(t.Context(), 1).Err)
+		require.ErrorIs(t, b.call(t.Context(), 2).Err, errShut)
+		r := b.requests.New("m", script.Release, 1, nil, args.Of(0, "m", "3"))
+		b.Put(r)
+		require.NoError(t, b.requests.Await(t.Context(), r).Err)
+		synctest.Wait()
+		require.GreaterOrEqual(t, called.Load(), int32(5))
+		require.Equal(t, called.Load(), answered.Load())
+		again = func() {}
+	})
+}
+
+func TestARefusedMessageIsTakenOffItsAnswer(t *testing.T) {
+	var refusal atomic.Value
+	inBubble(t, carriers["Pipe"], -1, func([]string) string { return "*2\r\n:7\r\n$6\r\nNOPERM\r\n" }, func(cfg *pipe.Config) {
+		cfg.Unpublished = func(text string) { refusal.Store(text) }
+	}, func(t *testing.T, b *bench) {
+		for s, want := range map[*script.Script]any{
+			script.Release: int64(7), script.Inspect: []any{int64(7), []byte("NOPERM")},
+		} {
+			r := b.requests.New("m", s, 1, nil, args.Of(0, "m"))
+			b.Put(r)
+			a := b.requests.Await(t.Context(), r)
+			require.NoError(t, a.Err)
+			require.Equal(t, want, a.Reply.Any())
+		}
+		require.Equal(t, "NOPERM", refusal.Load())
+	})
+}
+
+func TestAnAcquisitionIsToldWhenReplicasHaveItAndARefusalAtOnce(t *testing.T) {
+	inBubble(t, func(ctx context.Context, cfg *pipe.Config) carrier { return pipe.NewReplicated(ctx, cfg, 2) }, -1, func(command []string) string {
+		switch {
+		case command[0] == "WAIT":
+			time.Sleep(500 * time.Millisecond)
+			return ":2\r\n"
+		case id(command) == "2":
+			return "*2\r\n:0\r\n:5000\r\n"
+		}
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		begin := time.Now()
+		one, two := b.acquire(1, nil), b.acquire(2, nil)
+		b.Put(one)
+		b.Put(two)
+		a := b.requests.Await(t.Context(), two)
+		require.NoError(t, a.Err)
+		require.Equal(t, []any{int64(0), int64(5000)}, a.Reply.Any())
+		require.Equal(t, begin, time.Now(), "it waits for nobody")
+		a = b.requests.Await(t.Context(), one)
+		require.NoError(t, a.Err)
+		require.True(t, a.Taken)
+		require.Equal(t, 2, a.Acks)
+		require.Equal(t, begin, a.Stamp, "the wait comes off the trust")
+		require.Equal(t, begin.Add(500*time.Millisecond), time.Now())
+	})
+}
+
+func TestAnAcquisitionWhoseWaitFailsSaysThatItWasTaken(t *testing.T) {
+	for _, how := range []string{"-NOPERM no WAIT for you\r\n", hangUp, mute} {
+		inBubble(t, carriers["Replicated"], -1, func(command []string) string {
+			if command[0] == "WAIT" {
+				return how
+			}
+			return yes(command)
+		}, nil, func(t *testing.T, b *bench) {
+			a := b.call(t.Context(), 1)
+			require.Error(t, a.Err)
+			require.True(t, a.Taken)
+			require.Zero(t, a.Acks)
+		})
+	}
+}
+
+func TestTheVerdictOnAnAnswer(t *testing.T) {
+	moved := pipe.Redirection{Slot: 3999, Server: "host:2"}
+	for _, c := range []struct {
+		err      error
+		sentText bool
+		want     pipe.Verdict
+		to       pipe.Redirection
+	}{
+		{nil, false, pipe.Final, pipe.Redirection{}},
+		{redis.Error("NOPERM"), false, pipe.Final, pipe.Redirection{}},
+		{redis.Error("TRYAGAIN Multiple keys"), false, pipe.Parted, pipe.Redirection{}},
+		{redis.Error("NOSCRIPT No matching script."), false, pipe.AsText, pipe.Redirection{}},
+		{redis.Error("NOSCRIPT No matching script."), true, pipe.Final, pipe.Redirection{}},
+		{redis.Error("MOVED 3999 host:2"), false, pipe.Elsewhere, moved},
+		{redis.Error("MOVED 3999 :2"), true, pipe.Elsewhere, moved},
+		{redis.Error("MOVED"), false, pipe.Final, pipe.Redirection{}},
+		{redis.Error("READONLY You can't write"), false, pipe.Demoted, pipe.Redirection{}},
+		{io.EOF, false, pipe.Broken, pipe.Redirection{}},
+		{fmt.Errorf("wrapped: %w", redis.Error("READONLY")), false, pipe.Broken, pipe.Redirection{}},
+	} {
+		v, to := pipe.VerdictOf(c.err, c.sentText, "host:1")
+		require.Equal(t, c.want, v, "%v", c.err)
+		require.Equal(t, c.to, to, "%v", c.err)
+	}
+}

@@ -1,0 +1,56 @@
+package pipe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+)
+
+// proof says when a connection asks whether its server is a replica now.
+//
+// After a failover behind one name, the old master may live on as a replica. It refuses writes
+// with READONLY, and then the connection is replaced. But it still answers a try for a lock that
+// somebody has, because that only reads. If it does not follow the new master, the lock seems to be
+// held until its lease ends. So the connection also sends a write that changes nothing.
+type proof struct {
+	asked time.Time // when the last question was sent, or the connection was made
+	dials uint32    // Config.Dials then
+}
+
+// proofOf returns the proof of a connection that was made just now.
+func (cfg *Config) proofOf() (p proof) {
+	if cfg.ProveEvery > 0 {
+		p = proof{asked: time.Now(), dials: cfg.Dials()}
+	}
+	return p
+}
+
+// due reports whether the connection must ask now, before it writes batch, and records that it does.
+func (p *proof) due(cfg *Config, now time.Time, batch []*Request) bool {
+	if cfg.ProveEvery == 0 || batch[0].keys == 0 {
+		return false
+	}
+	dials := cfg.Dials()
+	if now.Sub(p.asked) < cfg.ProveEvery && dials == p.dials {
+		return false
+	}
+	p.asked, p.dials = now, dials
+	return true
+}
+
+// askProof adds the question to b. It removes a field that nothing has from the key of a request,
+// because users may write that key.
+func askProof(b *resp.Batch, batch []*Request) error {
+	return b.Texts("HDEL", batch[0].args.First(), "")
+}
+
+// proved handles the answer to a question that was sent at at. An error says that the server is a
+// replica. Every other answer says that it is none, because a replica checks that first.
+func (cfg *Config) proved(at time.Time, err error) error {
+	if Code(err) == "READONLY" {
+		return fmt.Errorf("the connection was given up: %w", err)
+	}
+	cfg.Proved(at)
+	return nil
+}

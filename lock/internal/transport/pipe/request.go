@@ -1,0 +1,233 @@
+package pipe
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/args"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// The states of a Request. The goroutine that completes it and a caller that leaves
+// both try to end pending. The first one decides how the request ends.
+const (
+	pending   uint32 = iota // to answered by its completion; to abandoned by a caller that leaves
+	answered                // the caller takes the answer
+	abandoned               // nobody waits any more: late is called with the answer
+	posted                  // nobody waited from the beginning, so it is still wanted: as abandoned
+)
+
+// Request is one script call to a server, with its answer. Put gives the Request to a
+// connection, which completes it exactly once.
+type Request struct {
+	// immutable after New
+	key    string // the name that the caller gave: it chooses the server and the connection
+	script *script.Script
+	late   func(Answer)
+
+	state atomic.Uint32
+	sent  atomic.Bool   // no writer looks at it any more
+	done  chan struct{} // of capacity 1: gets a token when answered
+
+	// owned by the connection until it is completed
+	keys   int       // how many of args are keys
+	args   args.List // without the time limit
+	limit  int64     // of a script that expires; 0 is none
+	asText bool      // the server has forgotten the SHA
+	asking bool      // ASKING comes first: the key is on the server that its slot is just being moved to
+	asked  bool      // the ASKING was answered
+	hops   uint8     // redirections so far
+	lates  uint8     // times that it came too late
+	odd    uint8     // of those, when the server's clock was not what it had been
+	answer Answer
+
+	posts *atomic.Int32 // counts r until it is completed; nil if it is not counted
+
+	ticket ticket // used by the caller
+
+	last time.Time // see Within; zero without a limit
+	asks asks      // not a script, but a question of the connection
+}
+
+// asks says what a connection's own request is for.
+type asks uint8
+
+const (
+	forNothing asks = iota // it is a script
+	forTime                // TIME
+	forProof               // see proof
+)
+
+// question returns a connection's own request, which is sent now.
+func question(what asks, now time.Time) *Request {
+	q := &Request{asks: what}
+	q.Post()
+	q.answer.Stamp = now
+	return q
+}
+
+// Answer is the result of a Request.
+type Answer struct {
+	Reply resp.Reply
+	Err   error
+	Stamp time.Time // before the first byte was written; zero if none was, or Redis said that it ran nothing
+	// Open is the time until which a request with an unknown outcome may still be carried
+	// out. It is zero if that time is not known, or nothing was written.
+	Open  time.Time
+	Left  bool // the caller left before the answer came, which late gets
+	Taken bool // the script took the lock, whatever Err says
+	Acks  int  // so many replicas have what the script did; 0 if they were not asked
+}
+
+// Requests makes requests and uses their memory again. The zero Requests works. All
+// methods are safe for concurrent use.
+type Requests struct {
+	pool sync.Pool // of *Request
+}
+
+// New returns a pending request for s. The first keys of args are keys. args is copied.
+// key chooses the connection. If the answer comes when no caller waits for it, late gets
+// it. late may be nil, and must not wait.
+func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer), args args.List) *Request {
+	r, _ := rs.pool.Get().(*Request)
+	if r == nil {
+		r = &Request{done: make(chan struct{}, 1)}
+	}
+	r.key, r.script, r.late = key, s, late
+	r.keys, r.args = keys, args.Into(r.args)
+	return r
+}
+
+// noLimit is the limit of a request that may be carried out whenever it arrives.
+const noLimit = 0
+
+// Within makes r be carried out by last or not at all, as far as the server's clock is
+// known. Call it before Put.
+func (r *Request) Within(last time.Time) { r.last = last }
+
+// stamps has what the requests of one write have in common.
+type stamps struct {
+	now     time.Time
+	clock   *Clock
+	timeout time.Duration
+	limit   int64 // noLimit if the server's clock is not known
+	open    time.Time
+}
+
+func (c *Clock) stamp(now time.Time, timeout time.Duration) stamps {
+	st := stamps{now: now, clock: c, timeout: timeout, limit: noLimit}
+	if limit, open := c.Limit(now, timeout); limit != 0 {
+		st.limit, st.open = limit, open
+	}
+	return st
+}
+
+// stamp records that r is about to be written, and until when it may be carried out.
+func (r *Request) stamp(st *stamps) {
+	r.answer.Stamp = st.now
+	if !r.script.Expires() {
+		return
+	}
+	limit, open := st.limit, st.open
+	if left := r.last.Sub(st.now); !r.last.IsZero() && left < st.timeout && !open.IsZero() {
+		limit, open = st.clock.Limit(st.now, left)
+	}
+	r.limit, r.answer.Open = limit, open
+}
+
+// notRun records that r was not carried out, and will not be unless it is written again.
+func (r *Request) notRun() { r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{} }
+
+// over reports whether it is too late for r.
+func (r *Request) over(now time.Time) bool { return !r.last.IsZero() && !now.Before(r.last) }
+
+// Await returns the answer of r, which was put. If ctx ends first, Await leaves r and
+// returns only ctx's error. In both cases r must not be used any more.
+func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
+	defer r.ticket.end()
+	if left := ctx.Done(); left == nil {
+		<-r.done // a select of one costs twice as much
+	} else {
+		select {
+		case <-r.done:
+		case <-left:
+			if r.Leave() {
+				return Answer{Err: wait.Ended(ctx), Left: true}
+			}
+			<-r.done
+		}
+	}
+	a := r.answer
+	rs.recycle(r)
+	return a
+}
+
+// recycle keeps r for another call, when its caller has the answer. It does so only after
+// an answer of Redis, and only if r was written completely, because a server that has too
+// many clients refuses before it has read the request.
+func (rs *Requests) recycle(r *Request) {
+	if broken(r.answer.Err) || !r.sent.Load() {
+		return // a writer may still look at it
+	}
+	*r = Request{args: r.args, done: r.done}
+	rs.pool.Put(r)
+}
+
+// Key returns the name that chooses the server and the connection.
+func (r *Request) Key() string { return r.key }
+
+// Acquires reports whether r takes a lock or permits for a hold.
+func (r *Request) Acquires() bool { return r.script.Acquires() }
+
+// Leave says that no caller waits for r, so late gets its answer. It returns false if r
+// was answered before.
+func (r *Request) Leave() bool { return r.state.CompareAndSwap(pending, abandoned) }
+
+// Post says that no caller waits for r, but that r is still needed. It is sent until it is
+// carried out or its connection fails. Call Post before Put.
+func (r *Request) Post() { r.state.Store(posted) }
+
+// left reports whether the caller of r has left.
+func (r *Request) left() bool { return r.state.Load() == abandoned }
+
+// Fail completes r with err and without an answer. Only the connection that has r may call it, or
+// a caller that finds no connection for r.
+func (r *Request) Fail(err error) { r.complete(resp.Reply{}, err) }
+
+// complete gives the answer to the caller, or to late if no caller waits.
+func (r *Request) complete(reply resp.Reply, err error) {
+	r.answer.Reply, r.answer.Err = reply, err
+	if r.posts != nil {
+		r.posts.Add(-1)
+	}
+	if !broken(err) {
+		r.answer.Open = time.Time{} // it was carried out, or will not be
+	}
+	if r.state.CompareAndSwap(pending, answered) {
+		r.done <- struct{}{}
+	} else if r.late != nil {
+		r.late(r.answer)
+	}
+}
+
+// send adds the request to the batch that is written next.
+func (r *Request) send(to *resp.Batch) error {
+	if r.asking {
+		if err := to.Command("ASKING"); err != nil {
+			return err
+		}
+	}
+	var limit []int64
+	if r.script.Expires() {
+		limit = []int64{r.limit}
+	}
+	err := to.Script(r.script, r.asText, r.keys, r.args, limit...)
+	if err == nil {
+		r.sent.Store(true)
+	}
+	return err
+}

@@ -1,0 +1,389 @@
+package pipe_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/lock/internal/transport/args"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+func TestMain(m *testing.M) {
+	// The seed that a failure prints repeats it. A file would make later runs fail too.
+	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// speaker is a server in memory that answers as a test says.
+type speaker struct {
+	answer func(command []string) string // as it goes over the wire; see mute and hangUp
+	budget atomic.Int64                  // bytes, of both directions, until connections are cut; never if below 0
+	cut    atomic.Bool                   // a connection was
+	epoch  atomic.Uint32
+	dials  atomic.Int32
+	ended  atomic.Int32 // connections
+	clock  pipe.Clock   // of its connections when they are new
+	cfg    *pipe.Config
+	wg     sync.WaitGroup
+
+	reading sync.Mutex // guards readers
+	readers string     // who has read something of the connections, see bench.readers
+	writers string     // and who has written
+
+	mu       sync.Mutex // guards what follows
+	heard    []string   // the commands' names, in order
+	ran      map[string]int
+	failed   []error // what Config.Failed was told
+	answered int     // how many connections have answered a request
+	conns    []net.Conn
+	timed    pipe.Clock // what Config.Timed was told
+	off      []time.Duration
+}
+
+const (
+	mute   = ""
+	hangUp = "hang up"
+)
+
+// serve reads commands, and another goroutine answers, so that neither end waits
+// for the other to read.
+func (s *speaker) serve(c net.Conn) {
+	replies := make(chan string, 10_000)
+	s.wg.Go(func() {
+		defer c.Close()
+		for reply := range replies {
+			if _, err := io.WriteString(c, reply); err != nil {
+				break
+			}
+		}
+		for range replies {
+		}
+	})
+	defer close(replies)
+	defer s.ended.Add(1)
+	for r := bufio.NewReader(c); ; {
+		command, err := faultproxy.ReadCommand(r)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.heard = append(s.heard, command[0])
+		s.mu.Unlock()
+		switch reply := s.answer(command); reply {
+		case mute:
+		case hangUp:
+			return
+		default:
+			if strings.HasPrefix(reply, "*") {
+				s.mu.Lock()
+				s.ran[id(command)]++
+				s.mu.Unlock()
+			}
+			replies <- reply
+		}
+	}
+}
+
+// cutConn ends when the speaker's budget does.
+type cutConn struct {
+	net.Conn
+	s        *speaker
+	deadline time.Time // of reads, as the client has set it
+}
+
+func (c *cutConn) spend(b []byte) ([]byte, bool) {
+	if c.s.budget.Load() < 0 {
+		return b, false
+	}
+	left := max(0, c.s.budget.Add(-int64(len(b)))+int64(len(b)))
+	if left >= int64(len(b)) {
+		return b, false
+	}
+	c.s.budget.Store(-1) // those of later are whole
+	c.s.cut.Store(true)
+	return b[:left], true
+}
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	who := "w"
+	if isInACaller() {
+		who = "C"
+	}
+	c.s.reading.Lock()
+	c.s.writers += who
+	c.s.reading.Unlock()
+	some, cut := c.spend(b)
+	n, err := c.Conn.Write(some)
+	if cut {
+		c.Close()
+		return n, errors.Join(err, io.ErrClosedPipe)
+	}
+	return n, err
+}
+
+func (c *cutConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		who := "r"
+		if isInACaller() {
+			who = "C"
+		}
+		c.s.reading.Lock()
+		c.s.readers += who
+		c.s.reading.Unlock()
+	}
+	some, cut := c.spend(b[:n])
+	if cut {
+		c.Close()
+		return len(some), io.ErrClosedPipe
+	}
+	return n, err
+}
+
+// TryRead reads what another goroutine is just writing.
+func (c *cutConn) TryRead(b []byte) (int, error) {
+	_ = c.Conn.SetReadDeadline(time.Now().Add(1))
+	n, err := c.Read(b)
+	_ = c.Conn.SetReadDeadline(c.deadline)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, nil
+	}
+	return n, err
+}
+
+func (c *cutConn) SetReadDeadline(t time.Time) error {
+	c.deadline = t
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (s *speaker) dial(context.Context) (redis.Conn, error) {
+	s.dials.Add(1)
+	client, server := net.Pipe()
+	s.mu.Lock()
+	s.conns = append(s.conns, server)
+	s.mu.Unlock()
+	s.wg.Go(func() { s.serve(server) })
+	conn := &cutConn{Conn: client, s: s}
+	if s.cfg.LeadAfter > 0 {
+		return resp.Over(resp.New(conn)), nil
+	}
+	return redis.NewConn(conn, 0, 0), nil // as that of a program's own pool
+}
+
+// say sends an answer over all connections.
+func (s *speaker) say(answer string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		_, _ = io.WriteString(c, answer)
+	}
+}
+
+// open is how many connections have not ended.
+func (s *speaker) open() int {
+	synctest.Wait()
+	return int(s.dials.Load() - s.ended.Load())
+}
+
+// hangUp ends all connections.
+func (s *speaker) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		c.Close()
+	}
+}
+
+func (s *speaker) commands() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.heard, " ")
+}
+
+func (s *speaker) failures() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// haveAnswered is how many connections have said that they answered a request.
+func (s *speaker) haveAnswered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answered
+}
+
+func (s *speaker) runs(id string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ran[id]
+}
+
+// config is what connections to the speaker get.
+func (s *speaker) config() *pipe.Config {
+	s.cfg = &pipe.Config{
+		Timeout: time.Second, Server: "host:1", Epoch: s.epoch.Load, Replicas: 1, ReplicaTimeout: time.Second,
+		Dial: func(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+			epoch := s.epoch.Load()
+			conn, err := bound.Dial(ctx, epoch, s.dial)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return pipe.Connection{Conn: conn, Epoch: epoch, Clock: s.clock}, err
+		},
+		Timed: func(c pipe.Clock, off time.Duration) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.timed, s.off = c, append(s.off, off)
+		},
+		Failed: func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.failed = append(s.failed, err)
+		},
+		Answered: func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.answered++
+		},
+		Unpublished: func(string) {},
+	}
+	return s.cfg
+}
+
+// led is a Pipe whose callers carry their own requests whenever they can.
+type led struct{ *pipe.Pipe }
+
+func (l led) Put(r *pipe.Request) { l.Send(r) }
+
+func newLed(ctx context.Context, cfg *pipe.Config) carrier {
+	cfg.LeadAfter = 1
+	return led{pipe.New(ctx, cfg)}
+}
+
+// carrier is a Pipe or a Replicated, or a Group in its own tests.
+type carrier interface {
+	Put(r *pipe.Request)
+	Drop()
+	Close(why error)
+}
+
+var carriers = map[string]func(ctx context.Context, cfg *pipe.Config) carrier{
+	"Pipe":       func(ctx context.Context, cfg *pipe.Config) carrier { return pipe.New(ctx, cfg) },
+	"led Pipe":   newLed,
+	"Replicated": func(ctx context.Context, cfg *pipe.Config) carrier { return pipe.NewReplicated(ctx, cfg, 1) },
+}
+
+var errShut = errors.New("the test is over")
+
+// bench is what a test in a bubble works with.
+type bench struct {
+	carrier
+	start    func(context.Context, *pipe.Config) carrier // another one
+	t        *testing.T
+	srv      *speaker
+	requests pipe.Requests
+}
+
+// bubble runs f with a speaker and each carrier of it. change may alter the Config.
+func bubble(t *testing.T, answer func(command []string) string, change func(cfg *pipe.Config), f func(t *testing.T, b *bench)) {
+	t.Helper()
+	for name, start := range carriers {
+		t.Run(name, func(t *testing.T) { inBubble(t, start, -1, answer, change, f) })
+	}
+}
+
+func inBubble(t *testing.T, start func(context.Context, *pipe.Config) carrier, budget int64,
+	answer func([]string) string, change func(*pipe.Config), f func(*testing.T, *bench),
+) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &speaker{answer: answer, ran: make(map[string]int)}
+		srv.budget.Store(budget)
+		cfg := srv.config()
+		if change != nil {
+			change(cfg)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &bench{carrier: start(ctx, cfg), start: start, t: t, srv: srv}
+		defer func() {
+			cancel()
+			b.Close(errShut)
+			synctest.Wait() // a dial under way may still come
+			srv.wg.Wait()
+		}()
+		f(t, b)
+	})
+}
+
+// id is the last argument of a script call, but for its time limit.
+func id(command []string) string {
+	if strings.HasPrefix(command[0], "EVAL") && len(command) > 5 {
+		return command[len(command)-2]
+	}
+	return command[len(command)-1]
+}
+
+// yes is the answer to an acquisition: it has the lock, and its own id as token.
+func yes(command []string) string {
+	if command[0] == "WAIT" {
+		return ":1\r\n"
+	}
+	return fmt.Sprintf("*2\r\n:1\r\n:%s\r\n", id(command))
+}
+
+// acquire returns a request that yes answers with id.
+func (b *bench) acquire(id int, late func(pipe.Answer)) *pipe.Request {
+	return b.requests.New("m", script.Acquire, 1, late, args.Of(0, "m", strconv.Itoa(id)))
+}
+
+// call puts a request and waits for its answer.
+func (b *bench) call(ctx context.Context, id int) pipe.Answer {
+	r := b.acquire(id, nil)
+	b.Put(r)
+	return b.requests.Await(ctx, r)
+}
+
+func (b *bench) requireYes(id int) {
+	b.t.Helper()
+	a := b.call(b.t.Context(), id)
+	require.NoError(b.t, a.Err)
+	require.Equal(b.t, []any{int64(1), int64(id)}, a.Reply.Any())
+	require.False(b.t, a.Stamp.IsZero())
+}
+
+// requireNoReply checks that err is none of Redis.
+func requireNoReply(t *testing.T, err error) {
+	t.Helper()
+	require.Error(t, err)
+	_, reply := err.(redis.Error)
+	require.False(t, reply, "%v", err)
+}
+
+// requireVerdict checks what follows from err, if what was sent was text.
+func requireVerdict(t *testing.T, want pipe.Verdict, err error) {
+	t.Helper()
+	verdict, _ := pipe.VerdictOf(err, true, "host:1")
+	require.Equal(t, want, verdict, "%v", err)
+}

@@ -1,0 +1,417 @@
+package pubsub_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
+	"github.com/wheellock/wheellock/lock/locktest/memredis"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is one in memory, which a Subscriber of the test's bubble dials.
+type server struct {
+	*memredis.Server
+	t     *testing.T
+	epoch atomic.Uint32
+	dials atomic.Int32
+	hears atomic.Pointer[pubsub.Hearing] // plain messages alone while it is nil
+
+	commands atomic.Uint32             // connections for commands that were made
+	proved   atomic.Pointer[time.Time] // when it was no replica; always while it is nil
+
+	mu  sync.Mutex // guards log
+	log strings.Builder
+}
+
+func (s *server) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+// logged returns the log, when all is written.
+func (s *server) logged() string {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
+func (s *server) heard() pubsub.Hearing {
+	if h := s.hears.Load(); h != nil {
+		return *h
+	}
+	return pubsub.Hearing{Plain: true, Certain: true}
+}
+
+func (s *server) provedAt() time.Time {
+	if at := s.proved.Load(); at != nil {
+		return *at
+	}
+	return time.Now()
+}
+
+// bubble runs f with a server and a Subscriber of it.
+func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscriber)) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, err := memredis.Start(memredis.Config{})
+		require.NoError(t, err)
+		srv := &server{Server: mem, t: t}
+		ctx, cancel := context.WithCancel(context.Background())
+		sub := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
+			Dials: srv.commands.Load, Proved: srv.provedAt,
+			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))),
+			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
+				srv.dials.Add(1)
+				epoch := srv.epoch.Load()
+				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
+				return conn, epoch, err
+			},
+		})
+		f(t, srv, sub)
+		cancel()
+		sub.Close()
+		require.NoError(t, mem.Stop())
+	})
+}
+
+func (s *server) publish(channel string) { s.do("PUBLISH", channel, "0") }
+
+// woken reports whether a token is there, and takes it.
+func woken(l *pubsub.Listener) bool {
+	synctest.Wait()
+	select {
+	case <-l.Wake():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestAListenerIsWokenByTheConfirmationAndByEachMessageOfItsChannel(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		require.Zero(t, l.News())
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		before := l.News()
+		require.NotZero(t, before.Confirmed, "what came before the confirmation was not heard")
+		srv.publish("b")
+		require.False(t, woken(&l))
+		require.Equal(t, before, l.News())
+		srv.publish("a")
+		require.True(t, woken(&l))
+		require.Equal(t, before.Messages+1, l.News().Messages)
+		require.Equal(t, before.Confirmed, l.News().Confirmed)
+		n, now := sub.Heard("a")
+		require.Equal(t, uint64(1), n)
+		require.True(t, now)
+		l.Leave()
+		srv.publish("a")
+		require.False(t, woken(&l))
+	})
+}
+
+func TestAListenerLearnsThatItMayHaveMissedAMessage(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		before := l.News()
+		require.Zero(t, before.Upto, "no ping was answered yet")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.LessOrEqual(t, time.Since(l.News().Upto), 4*time.Second, "one was")
+
+		require.NoError(t, srv.Kill())
+		synctest.Wait()
+		require.Zero(t, l.News().Upto, "it hears nothing now")
+		require.NoError(t, srv.Restart(context.Background()))
+		srv.publish("a") // nobody hears this one
+		<-l.Wake()
+		synctest.Wait()
+		again := l.News()
+		require.NotEqual(t, before.Confirmed, again.Confirmed)
+		require.Equal(t, before.Messages, again.Messages)
+		srv.publish("a")
+		require.True(t, woken(&l))
+		require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub failed"))
+		require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub works again"))
+		l.Leave()
+	})
+}
+
+func TestASilentServerIsDialledAnew(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		time.Sleep(time.Hour)
+		require.Equal(t, int32(1), srv.dials.Load(), "an idle connection lives")
+		before := l.News()
+		require.NoError(t, srv.Pause())
+		time.Sleep(10 * time.Second)
+		require.Zero(t, l.News().Upto)
+		require.NoError(t, srv.Resume())
+		<-l.Wake()
+		require.NotEqual(t, before.Confirmed, l.News().Confirmed)
+		l.Leave()
+	})
+}
+
+func TestAConnectionToAServerThatWasReplacedIsNotUsed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		before := l.News()
+		srv.epoch.Add(1)
+		sub.Drop()
+		<-l.Wake()
+		require.NotEqual(t, before.Confirmed, l.News().Confirmed)
+		require.Equal(t, int32(2), srv.dials.Load())
+		l.Leave()
+	})
+}
+
+// TestAConnectionForCommandsIsFollowed, because it may have led to another server behind the name.
+func TestAConnectionForCommandsIsFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		srv.commands.Add(1)
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		time.Sleep(time.Hour)
+		require.Equal(t, int32(1), srv.dials.Load(), "it was made before")
+		before := l.News()
+		srv.commands.Add(1)
+		time.Sleep(3 * time.Second)
+		require.True(t, woken(&l))
+		require.NotEqual(t, before.Confirmed, l.News().Confirmed, "it may have missed messages")
+		time.Sleep(time.Hour)
+		require.Equal(t, int32(2), srv.dials.Load(), "once is enough")
+		for range 6000 { // every 10 ms
+			srv.commands.Add(1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.LessOrEqual(t, srv.dials.Load(), int32(2+30+1), "once for each ping")
+		require.Empty(t, srv.logged())
+		l.Leave()
+	})
+}
+
+// TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica.
+func TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		time.Sleep(time.Minute + time.Second)
+		srv.proved.Store(&time.Time{})
+		require.Zero(t, l.News().Upto)
+		proved := time.Now()
+		srv.proved.Store(&proved)
+		heard := l.News().Upto
+		require.True(t, heard.Before(proved), "the last ping is older")
+		time.Sleep(time.Minute)
+		require.Equal(t, proved, l.News().Upto)
+		l.Leave()
+	})
+}
+
+func TestAChannelThatNobodyListensToIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		one, two := pubsub.NewListener(make(chan struct{}, 1)), pubsub.NewListener(make(chan struct{}, 1))
+		one.Listen(sub, "a")
+		two.Listen(sub, "a")
+		require.True(t, woken(&one))
+		require.True(t, woken(&two))
+		one.Leave()
+		time.Sleep(time.Minute)
+		srv.publish("a")
+		require.True(t, woken(&two))
+		two.Leave()
+		time.Sleep(time.Minute)
+		n, now := sub.Heard("a")
+		require.Zero(t, n)
+		require.False(t, now)
+		one.Listen(sub, "a")
+		require.True(t, woken(&one))
+		one.Leave()
+	})
+}
+
+// movedConn is a connection to a server that says of what it refuses that the slot of
+// a is on another port.
+type movedConn struct{ redis.ConnWithTimeout }
+
+func (c movedConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	reply, err := c.ConnWithTimeout.ReceiveWithTimeout(timeout)
+	if _, refused := err.(redis.Error); refused {
+		err = redis.Error("MOVED 15495 :2")
+	}
+	return reply, err
+}
+
+// TestAMovedChannelWakesItsListeners: a refusal that says so sends them away.
+func TestAMovedChannelWakesItsListeners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, err := memredis.Start(memredis.Config{}) // knows no SSUBSCRIBE
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		told := make(chan pipe.Redirection, 10)
+		sub := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Server: "host:1", Hearing: func() pubsub.Hearing { return pubsub.Hearing{Sharded: true, Certain: true} },
+			Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
+			Logger: record.New(slog.New(slog.DiscardHandler)),
+			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
+				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
+				return movedConn{conn.(redis.ConnWithTimeout)}, 0, err
+			},
+			Redirect: func(to pipe.Redirection) bool {
+				told <- to
+				return to.Server != "?:2"
+			},
+		})
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l), "it looks where its key is now")
+		require.Equal(t, pipe.Redirection{Slot: 15495, Server: "host:2"}, <-told)
+		require.Empty(t, told)
+		require.Zero(t, l.News().Confirmed)
+		l.Leave()
+		cancel()
+		sub.Close()
+		require.NoError(t, mem.Stop())
+	})
+}
+
+// writtenConn is a connection that tells which channels are subscribed to.
+type writtenConn struct {
+	redis.ConnWithTimeout
+	channels *[]string
+}
+
+func (c writtenConn) Send(command string, args ...any) error {
+	if command == "SUBSCRIBE" {
+		for _, channel := range args {
+			*c.channels = append(*c.channels, channel.(string))
+		}
+	}
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+func TestAfterALossChannelsAreSubscribedInOneOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, err := memredis.Start(memredis.Config{})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		var last *[]string // of the last connection
+		sub := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true, Certain: true} },
+			Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
+			Logger: record.New(slog.New(slog.DiscardHandler)),
+			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
+				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
+				last = new([]string)
+				return writtenConn{conn.(redis.ConnWithTimeout), last}, 0, err
+			},
+		})
+		for i := range 100 {
+			l := pubsub.NewListener(make(chan struct{}, 1))
+			l.Listen(sub, fmt.Sprintf("%02d", (37*i)%100))
+			defer l.Leave()
+			synctest.Wait()
+		}
+		require.Equal(t, "37", (*last)[1], "as they came")
+		sub.Drop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, *last, 100)
+		require.IsIncreasing(t, *last)
+		cancel()
+		sub.Close()
+		require.NoError(t, mem.Stop())
+	})
+}
+
+// TestAPubSubThatFailsAgainAndAgainMakesFewRecords.
+func TestAPubSubThatFailsAgainAndAgainMakesFewRecords(t *testing.T) {
+	for _, n := range []int{1_000, 10_000} {
+		bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+			l := pubsub.NewListener(make(chan struct{}, 1))
+			l.Listen(sub, "a")
+			began := time.Now()
+			for range n {
+				time.Sleep(5100 * time.Millisecond) // so long that the next dial is soon
+				require.NotZero(t, l.News().Confirmed)
+				sub.Drop()
+			}
+			minutes := int(time.Since(began)/time.Minute) + 1
+			failed := strings.Count(srv.logged(), "pub/sub failed")
+			require.LessOrEqual(t, failed, 5*minutes, "of %d", n)
+			require.InDelta(t, failed, strings.Count(srv.logged(), "pub/sub works again"), 1)
+
+			time.Sleep(time.Minute)
+			for range 6 { // one more than the log takes
+				sub.Drop()
+				time.Sleep(5100 * time.Millisecond)
+			}
+			require.NoError(t, srv.Kill())
+			time.Sleep(2 * time.Minute)
+			lines := strings.Split(srv.logged(), "\n")
+			require.Contains(t, lines[len(lines)-2], "pub/sub failed", "it is told late, not never")
+			require.NoError(t, srv.Restart(context.Background()))
+		})
+	}
+}
+
+// TestAServerThatSendsAndReadsNothingIsLeft: it is not silent, and a connection of a pool may have no
+// limit for writes.
+func TestAServerThatSendsAndReadsNothingIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		ctx, cancel := context.WithCancel(context.Background())
+		sub := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Where: func() string { return "here" }, Epoch: func() uint32 { return 0 },
+			Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true} },
+			Logger:  record.New(slog.New(slog.DiscardHandler)),
+			Dial: func(context.Context) (redis.Conn, uint32, error) {
+				dials.Add(1)
+				here, there := net.Pipe() // holds no bytes
+				go func() {
+					for {
+						if _, err := io.WriteString(there, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n"); err != nil {
+							return
+						}
+						time.Sleep(time.Second)
+					}
+				}()
+				return redis.NewConn(here, 0, 0), 0, nil
+			},
+		})
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "c")
+		time.Sleep(time.Minute)
+		cancel()
+		sub.Close()
+		require.Greater(t, dials.Load(), int32(5))
+	})
+}

@@ -1,0 +1,143 @@
+package pubsub
+
+import (
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+)
+
+// read passes messages on until the connection fails. Its timeout is above the
+// period of pings, so silence means that the connection is dead.
+func (s *Subscriber) read(conn redis.Conn) error {
+	for {
+		reply, err := resp.Receive(conn, pingPeriod+s.cfg.Timeout)
+		if _, answer := err.(redis.Error); answer && s.goesOn(s.refused(), err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		push, ok := reply.([]any)
+		if !ok || len(push) < 2 {
+			s.answered(pong, "") // without a subscription, PING has a plain answer
+			continue
+		}
+		kind, _ := redis.String(push[0], nil)
+		channel, _ := redis.String(push[1], nil)
+		s.answered(kind, channel)
+		if s.pushed(kind, channel) {
+			s.cfg.Logger.Log(record.PubSubWorks, s.cfg.Where())
+		}
+	}
+}
+
+// pushed handles what the server says about a channel. again is true for the first
+// subscription after a warning.
+func (s *Subscriber) pushed(kind, channel string) (again bool) {
+	i := plain
+	if ofShards(kind) {
+		i, channel = sharded, keys.PlainChannel(channel)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[channel]
+	switch kind {
+	case "message", "smessage":
+		if t != nil {
+			t.messages++
+			t.wakeLocked()
+		}
+	case "sunsubscribe":
+		if t != nil && t.ways[i].asked {
+			s.movedLocked(t) // its slot has gone to another server
+		}
+	case "subscribe", "ssubscribe":
+		again, s.warned = s.warned, false
+		if t != nil && t.ways[i].asked {
+			t.ways[i].confirmed, t.confirmed = true, false
+			s.confirmLocked(t)
+		}
+	}
+	return again
+}
+
+// confirmLocked marks t as confirmed if it is now subscribed in all its ways and was not
+// before.
+func (s *Subscriber) confirmLocked(t *topic) {
+	if t.confirmed || len(t.listeners) > 0 && s.lacksLocked(t) || !t.ways[plain].confirmed && !t.ways[sharded].confirmed {
+		return
+	}
+	for _, w := range t.ways {
+		if w.asked && !w.confirmed {
+			return
+		}
+	}
+	t.confirmed = true
+	t.generation = int(generations.Add(1))
+	t.wakeLocked()
+}
+
+// goesOn reports whether the connection can still be used after an error reply to q.
+func (s *Subscriber) goesOn(q question, err error) bool {
+	switch {
+	case q.command == pong: // a refused ping also shows that the connection works
+		return true
+	case q.command != "ssubscribe":
+		return false
+	}
+	switch verdict, to := pipe.VerdictOf(err, true, s.cfg.Server); {
+	case verdict == pipe.Elsewhere:
+		if s.cfg.Redirect(to) { // otherwise its waiters poll until the slot has arrived
+			s.redirected(to.Slot)
+		}
+		return true
+	case pipe.Definite(err) && s.cfg.Deaf != nil && s.cfg.Deaf(err):
+		s.deafen(keys.PlainChannel(q.channel))
+		return true
+	}
+	return false
+}
+
+// redirected sends the listeners of a slot's channels away, because the slot is on another
+// server.
+func (s *Subscriber) redirected(slot int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.topics {
+		if w := t.ways[sharded]; w.asked && !w.confirmed && keys.Slot(keys.ShardedChannel(t.channel)) == slot {
+			s.movedLocked(t)
+		}
+	}
+}
+
+// deafen records that the server has refused SSUBSCRIBE of channel. From now on channels
+// are subscribed without SSUBSCRIBE if they can be.
+func (s *Subscriber) deafen(channel string) {
+	now := s.cfg.Hearing()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = true
+	if t := s.topics[channel]; t != nil {
+		t.ways[sharded] = way{}
+	}
+	s.retuneLocked(now)
+	for _, t := range s.topics {
+		s.confirmLocked(t)
+	}
+}
+
+// movedLocked forgets a topic that the server no longer has, and wakes its
+// listeners. Before they sleep again they look for their channel on the server of
+// the key.
+func (s *Subscriber) movedLocked(t *topic) {
+	if t.ways[plain].asked {
+		s.left = append(s.left, t.channel)
+		s.signal()
+	}
+	t.ways, t.confirmed = [2]way{}, false
+	delete(s.topics, t.channel)
+	t.wakeLocked()
+}

@@ -1,0 +1,387 @@
+package pubsub
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+const (
+	pingPeriod   = 2 * time.Second // how soon a dead subscriber connection is noticed
+	lingerTime   = 2 * time.Second // how long a channel without listeners stays subscribed
+	redialPause  = 50 * time.Millisecond
+	redialLimit  = 5 * time.Second
+	subscribeMax = 1000 // channels of one SUBSCRIBE
+)
+
+// Config has the settings of a Subscriber. Its functions are called with no mutex held.
+type Config struct {
+	// Timeout is how long the server may be silent beyond the period of pings.
+	Timeout time.Duration
+	// Cast names the goroutines.
+	Cast *role.Cast
+	// Server is the name of the server, to which redirections may refer.
+	Server string
+	// Hearing returns what to listen for now. It is called at every Listen, at Retune,
+	// and with each ping.
+	Hearing func() Hearing
+	// Deaf is called when the server refuses SSUBSCRIBE. It returns true if Hearing no
+	// longer asks for it. Otherwise the connection is closed.
+	Deaf func(err error) bool
+	// Dial opens a connection, in a time that it limits itself. It also returns the epoch of
+	// the server that it dialled.
+	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
+	// Epoch returns how many servers the name of the server has stood for.
+	Epoch func() uint32
+	// Dials returns how many connections for commands were made to the server. When it has
+	// changed, another server may be behind the name, and the connection is replaced at the
+	// next ping. nil means that it never changes.
+	Dials func() uint32
+	// Proved returns a time when a server to which commands go was no replica. Messages that
+	// were published later may have been missed, see News.Upto. nil means that it always is none.
+	Proved func() time.Time
+	// Redirect is called when a slot is on another server, before the listeners of its
+	// channels are woken. It is used only with Hearing.Sharded. It returns false if that
+	// server is not known.
+	Redirect func(to pipe.Redirection) bool
+	// Where returns the name of the server for the log.
+	Where  func() string
+	Logger *record.Logger
+}
+
+// Subscriber is the one connection for pub/sub to a server. All methods are safe
+// for concurrent use.
+type Subscriber struct {
+	// immutable
+	cfg Config
+	ctx context.Context // ends dials when it ends; Close must follow
+
+	mu      sync.Mutex        // guards the fields below and the topics; never held during I/O
+	topics  map[string]*topic // by channel, with its name for PUBLISH
+	hearing Hearing           // what topics listen for
+	deaf    bool              // conn's server has refused SSUBSCRIBE
+	pending []*topic          // topics to subscribe or unsubscribe
+	left    []string          // channels of topics that have moved, to unsubscribe
+	work    chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
+	conn    redis.Conn        // nil while there is none
+	asked   []question        // sent on conn and not answered, in order
+	heard   time.Time         // when the last answered ping was sent; all earlier messages of confirmed topics were received
+	started bool
+	closed  bool
+	warned  bool
+	wg      sync.WaitGroup
+}
+
+// topic is one channel of the subscriber.
+type topic struct {
+	sub     *Subscriber
+	channel string
+
+	// guarded by sub.mu
+	listeners  map[chan struct{}]struct{}
+	idle       time.Time // when its last listener left
+	ways       [2]way    // plain and sharded
+	confirmed  bool      // in all ways that it needs and can have, so no message is missed
+	generation int       // number of the last confirmation, unique in the process; 0 before the first
+	messages   uint64    // counts messages
+}
+
+// way is one of the two ways in which a channel is subscribed.
+type way struct {
+	asked     bool // the command was sent on the connection in use
+	confirmed bool // the server has answered it
+}
+
+// The ways, as indexes.
+const (
+	plain   = 0
+	sharded = 1
+)
+
+// errDialAgain is returned when another server may be behind the name.
+var errDialAgain = errors.New("another server may be behind the name")
+
+var generations atomic.Int64 // of topics
+
+// pong is the name that answers to a ping have.
+const pong = "pong"
+
+// New returns a Subscriber. It does nothing before its first listener. Close it after ctx
+// has ended.
+func New(ctx context.Context, cfg Config) *Subscriber {
+	if cfg.Dials == nil {
+		cfg.Dials = func() uint32 { return 0 }
+	}
+	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), work: make(chan struct{}, 1)}
+}
+
+// listen puts a token into wake, which has capacity 1, at each confirmation and message
+// of channel, until leave.
+func (s *Subscriber) listen(channel string, wake chan struct{}) *topic {
+	now := s.cfg.Hearing()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retuneLocked(now)
+	t := s.topics[channel]
+	if t == nil {
+		t = &topic{sub: s, channel: channel, listeners: make(map[chan struct{}]struct{})}
+		s.topics[channel] = t
+	}
+	t.listeners[wake] = struct{}{}
+	if !s.closed && s.lacksLocked(t) {
+		s.pending = append(s.pending, t)
+		s.signal()
+	}
+	if !s.started && !s.closed {
+		s.started = true
+		s.wg.Go(s.cfg.Cast.As("subscribe", s.run))
+	}
+	return t
+}
+
+// leave undoes listen.
+func (t *topic) leave(wake chan struct{}) {
+	t.sub.mu.Lock()
+	defer t.sub.mu.Unlock()
+	delete(t.listeners, wake)
+	if len(t.listeners) == 0 {
+		t.idle = time.Now()
+	}
+}
+
+// listenedAt reports whether the topic still belongs to sub.
+func (t *topic) listenedAt(sub *Subscriber) bool {
+	t.sub.mu.Lock()
+	defer t.sub.mu.Unlock()
+	return t.sub == sub && sub.topics[t.channel] == t
+}
+
+// Heard returns how many messages of channel were received, and whether channel is
+// subscribed now.
+func (s *Subscriber) Heard(channel string) (messages uint64, subscribed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[channel]
+	if t == nil {
+		return 0, false
+	}
+	return t.messages, t.confirmed
+}
+
+func (s *Subscriber) signal() {
+	select {
+	case s.work <- struct{}{}:
+	default:
+	}
+}
+
+func (t *topic) wakeLocked() {
+	for wake := range t.listeners {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run keeps a connection and writes to it. Another goroutine reads.
+func (s *Subscriber) run() {
+	pause := redialPause
+	for s.ctx.Err() == nil {
+		dials := s.cfg.Dials() // before the dial, which may lead elsewhere than a later one
+		conn, epoch, err := s.cfg.Dial(s.ctx)
+		began := time.Now()
+		if err == nil {
+			err = s.serve(conn, epoch, dials)
+		}
+		if s.ctx.Err() != nil {
+			return
+		}
+		if err == errDialAgain {
+			continue // the connection was in use for a period of pings
+		}
+		if time.Since(began) > redialLimit {
+			pause = redialPause // it worked for a while
+		}
+		s.warn(err)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+		}
+		t.Stop()
+		pause = min(2*pause, redialLimit)
+	}
+}
+
+// warn logs that waiters only poll. It logs that once until pub/sub works again.
+func (s *Subscriber) warn(err error) {
+	s.mu.Lock()
+	warned := s.warned
+	s.mu.Unlock()
+	if !warned && s.cfg.Logger.Log(record.PubSubFailed, s.cfg.Where(), err) {
+		s.mu.Lock()
+		s.warned = true
+		s.mu.Unlock()
+	}
+}
+
+// serve uses conn until it fails, the subscriber closes, or another server may be behind the name.
+func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
+	s.mu.Lock()
+	closed := s.closed
+	s.conn, s.asked, s.deaf = conn, nil, false
+	s.pending, s.left = s.pending[:0], nil
+	for _, t := range s.topics {
+		s.pending = append(s.pending, t)
+	}
+	s.mu.Unlock()
+	// The epoch is read after s.conn is set. So either Drop finds conn, or this line sees
+	// the new epoch.
+	if closed || s.cfg.Epoch() != epoch {
+		conn.Close()
+		s.forget()
+		return pipe.ErrReplaced
+	}
+	failed, done := make(chan error, 1), make(chan struct{})
+	s.wg.Go(s.cfg.Cast.As("read messages", func() {
+		defer close(done)
+		failed <- s.read(conn)
+	}))
+	err := s.write(conn, failed, dials)
+	conn.Close()
+	<-done // so that its last messages are not counted for the next connection
+	s.forget()
+	return err
+}
+
+// forget records that there is no connection.
+func (s *Subscriber) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn, s.heard = nil, time.Time{}
+	for _, t := range s.topics {
+		t.ways, t.confirmed = [2]way{}, false
+	}
+}
+
+// write sends pending commands, and a ping in each period, as long as Config.Dials returns dials.
+func (s *Subscriber) write(conn redis.Conn, failed <-chan error, dials uint32) error {
+	ticker := time.NewTicker(pingPeriod)
+	defer ticker.Stop()
+	for {
+		for _, o := range s.take() {
+			if err := s.send(conn, o.command, o.channels); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-s.work:
+		case <-ticker.C:
+			if s.cfg.Dials() != dials {
+				return errDialAgain
+			}
+			s.Retune()
+			s.expire()
+			if err := s.send(conn, "PING", []any{""}); err != nil {
+				return err
+			}
+		case err := <-failed:
+			return err
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+}
+
+// order is a command for some channels.
+type order struct {
+	command  string
+	channels []any
+}
+
+// take returns the commands to send now.
+func (s *Subscriber) take() (orders [4]order) {
+	for i, command := range [...]string{"SUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "SUNSUBSCRIBE"} {
+		orders[i].command = command
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// After a connection was lost many topics are pending, in the random order of a map.
+	slices.SortFunc(s.pending, func(a, b *topic) int { return cmp.Compare(a.channel, b.channel) })
+	for _, t := range s.pending {
+		if s.topics[t.channel] != t {
+			continue // its slot has moved
+		}
+		listened := len(t.listeners) > 0
+		for i, name := range [...]string{plain: t.channel, sharded: keys.ShardedChannel(t.channel)} {
+			switch w := &t.ways[i]; {
+			case listened && !w.asked && s.wantsLocked(i):
+				w.asked = true
+				orders[i].channels = append(orders[i].channels, name)
+			case w.asked && (!listened || !s.hearing.wants(i)):
+				*w = way{}
+				orders[2+i].channels = append(orders[2+i].channels, name)
+			}
+		}
+		if !listened {
+			t.confirmed = false
+			delete(s.topics, t.channel)
+			continue
+		}
+		s.confirmLocked(t) // it may have lacked only what was given up
+	}
+	for _, name := range s.left {
+		if s.topics[name] == nil {
+			orders[2].channels = append(orders[2].channels, name)
+		}
+	}
+	clear(s.pending)
+	s.pending, s.left = s.pending[:0], nil
+	return orders
+}
+
+// expire makes channels that nobody has listened to for a while pending.
+func (s *Subscriber) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.topics {
+		if len(t.listeners) == 0 && time.Since(t.idle) > lingerTime {
+			s.pending = append(s.pending, t)
+		}
+	}
+}
+
+// Drop closes the connection in use. The Subscriber dials another one.
+func (s *Subscriber) Drop() {
+	s.mu.Lock()
+	conn := s.conn
+	s.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// Close ends the connection and returns when no goroutine of s runs. The context given to
+// New must have ended.
+func (s *Subscriber) Close() {
+	s.mu.Lock()
+	s.closed = true
+	conn := s.conn
+	s.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+	s.wg.Wait()
+}

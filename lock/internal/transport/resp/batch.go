@@ -1,0 +1,122 @@
+package resp
+
+import (
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/args"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// Batch collects requests for one connection, to write them together. Only the goroutine that
+// writes the connection uses it.
+type Batch struct {
+	conn  redis.Conn
+	below *Conn  // the Conn below it; nil for a connection that a Dialer has not made
+	text  []byte // the bytes to write, if there is a Conn
+}
+
+// NewBatch returns the Batch of a connection. Between the first request of the Batch and Flush,
+// nothing else may be written to the connection.
+func NewBatch(conn redis.Conn) *Batch { return &Batch{conn: conn, below: Below(conn)} }
+
+// keptBatch is how much memory a Batch keeps. It has a limit, because the texts of scripts are long.
+const keptBatch = 64 << 10
+
+// Command adds a command whose answer is short.
+func (b *Batch) Command(name string, numbers ...int64) error {
+	if b.below == nil {
+		all := make([]any, len(numbers))
+		for i, n := range numbers {
+			all[i] = n
+		}
+		return b.conn.Send(name, all...)
+	}
+	b.text = args.AppendBulk(args.AppendCount(b.text, 1+len(numbers)), name)
+	for _, n := range numbers {
+		b.text = args.AppendInt(b.text, n)
+	}
+	b.below.requests.wrote(0, int64(len(name)), false)
+	return nil
+}
+
+// Texts is Command with other arguments than numbers.
+func (b *Batch) Texts(name string, texts ...string) error {
+	if b.below == nil {
+		all := make([]any, len(texts))
+		for i, s := range texts {
+			all[i] = s
+		}
+		return b.conn.Send(name, all...)
+	}
+	longest := len(name)
+	b.text = args.AppendBulk(args.AppendCount(b.text, 1+len(texts)), name)
+	for _, s := range texts {
+		b.text = args.AppendBulk(b.text, s)
+		longest = max(longest, len(s))
+	}
+	b.below.requests.wrote(0, int64(longest), false)
+	return nil
+}
+
+// Script adds a call of a script by its SHA or, if asText, with its text. The first keys of list
+// are keys. more are further arguments after list.
+func (b *Batch) Script(s *script.Script, asText bool, keys int, list args.List, more ...int64) error {
+	list = list.Now()
+	if b.below == nil {
+		return b.send(s, asText, keys, list, more)
+	}
+	command, id := "EVALSHA", s.SHA()
+	if asText {
+		command, id = "EVAL", s.Text()
+	}
+	b.text = args.AppendCount(b.text, 3+list.Len()+len(more))
+	b.text = args.AppendBulk(b.text, command)
+	b.text = args.AppendBulk(b.text, id)
+	b.text = args.AppendInt(b.text, int64(keys))
+	b.text = append(b.text, list.Text()...)
+	for _, n := range more {
+		b.text = args.AppendInt(b.text, n)
+	}
+	b.below.requests.wrote(int64(keys), int64(max(list.Longest(), len(id))), asText || s.Large())
+	return nil
+}
+
+// send is Script through redigo.
+func (b *Batch) send(s *script.Script, asText bool, keys int, list args.List, more []int64) error {
+	command, all := "EVALSHA", make([]any, 0, 2+list.Len()+len(more))
+	if all = append(all, s.SHAArg(), keys); asText {
+		command, all[0] = "EVAL", s.Text()
+	}
+	for text := range list.All() {
+		all = append(all, text)
+	}
+	for _, n := range more {
+		all = append(all, n)
+	}
+	return b.conn.Send(command, all...)
+}
+
+// Flush writes what was added.
+func (b *Batch) Flush() error {
+	if b.below == nil {
+		return b.conn.Flush()
+	}
+	text := b.text
+	if b.text = b.text[:0]; cap(text) > keptBatch {
+		b.text = nil
+	}
+	return b.below.write(text)
+}
+
+// wrote is like note for a request whose number of keys, longest argument and size of answer are
+// known.
+func (r *requests) wrote(keys, longest int64, large bool) {
+	r.sent++
+	r.measure(longest)
+	if keys > r.keys.Load() {
+		r.keys.Store(keys)
+	}
+	if large {
+		r.large()
+	}
+}

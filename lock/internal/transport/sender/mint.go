@@ -1,0 +1,43 @@
+package sender
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+)
+
+// Mint sends acquire or handoff. Their first keys are the lock, which is name, and the counter of
+// tokens. While the slot moves from one server to another, the lock and the counter may be on
+// different servers, and no script reaches both. Then Mint takes the lock without a token and
+// asks for the token afterwards. So tokens rise from holder to holder as always.
+func Mint(ctx context.Context, s Sender, name string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
+	a := s.Send(ctx, name, call, late)
+	if !pipe.TryAgain(a.Err) {
+		return a
+	}
+	a = s.Send(ctx, name, call.Alone(), late)
+	if a.Err != nil || !wire.TakenWithoutToken(a.Reply) {
+		return a
+	}
+	counter := call.Args.Behind(1).First()
+	t := s.Send(ctx, counter, wire.Token(counter, call.Least), nil)
+	token, ok := t.Reply.Number()
+	switch {
+	case t.Err != nil:
+		// The lock may be taken, so the outcome stays unknown.
+		a.Err = &mintError{t.Err}
+	case !ok:
+		a.Err = &mintError{errors.New("the answer is no number")}
+	}
+	a.Reply = resp.ReplyOf([]any{int64(1), token})
+	return a
+}
+
+// mintError says why a lock that was taken got no token. It does not unwrap to an error of
+// Redis, because that would mean that Redis refused the lock.
+type mintError struct{ err error }
+
+func (e *mintError) Error() string { return "minting the token: " + e.err.Error() }

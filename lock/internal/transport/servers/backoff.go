@@ -1,0 +1,95 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// backoff limits how often connections are dialled while the server takes none, ends each one
+// before it has answered a request, or is a replica. After a failure there is a pause. A dial that
+// would begin within the pause fails at once, with the error of that failure, so all requests that
+// need a connection are told the cause. The pause counts from the beginning of a dial. So a dial
+// that fails after its timeout has no pause behind it.
+//
+// Renewals have a backoff of their own. Its pauses are not longer than those of package renewal, and
+// what ends a connection for commands does not delay them. All methods are safe for concurrent use.
+type backoff struct {
+	longest time.Duration // the longest pause; immutable
+	random  *rand.Rand    // immutable
+
+	mu    sync.Mutex // guards the fields below; never held during I/O
+	dials int        // dials in a row since the last answer
+	last  int        // dials before that answer, because a replica also answers what only reads
+	err   error      // why the last one failed, or its connection; nil if it works so far
+	next  time.Time  // the end of the pause
+}
+
+// firstPause is the first pause. Every pause is twice as long as the one before, up to
+// backoff.longest. A random part of up to a quarter is subtracted, so that clients do not dial at
+// the same time.
+const firstPause = 10 * time.Millisecond
+
+// through dials with f, or fails at once.
+func (b *backoff) through(f func() (pipe.Connection, error)) (pipe.Connection, error) {
+	if err := b.begin(); err != nil {
+		return pipe.Connection{}, err
+	}
+	dialed, err := f()
+	b.dialled(err)
+	return dialed, err
+}
+
+// begin begins a dial, or returns the error with which it fails at once.
+func (b *backoff) begin() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.err != nil && now.Before(b.next) {
+		return b.err
+	}
+	if now.Sub(b.next) > b.longest {
+		b.last = 0
+	}
+	d := min(firstPause<<min(b.dials, 20), b.longest)
+	if b.random != nil {
+		d -= time.Duration(b.random.Int64N(int64(d/4) + 1))
+	}
+	b.dials, b.next = b.dials+1, now.Add(d)
+	return nil
+}
+
+// dialled records how a dial has ended.
+func (b *backoff) dialled(err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, pipe.ErrReplaced) {
+		return // the server has not ended the dial
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+// failed records that a connection has ended. That is a failure to dial if no connection has
+// answered a request since the dial, or if it soon led to a replica.
+func (b *backoff) failed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if pipe.Code(err) == "READONLY" && time.Since(b.next) < b.longest {
+		b.dials = max(b.dials, b.last)
+	}
+	if b.dials > 0 && err != pipe.ErrReplaced {
+		b.err = err
+	}
+}
+
+// over records that a connection has answered a request, or that another server is behind the
+// name.
+func (b *backoff) over() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last, b.dials, b.err = max(b.last, b.dials), 0, nil
+}

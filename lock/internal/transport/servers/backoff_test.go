@@ -1,0 +1,134 @@
+package servers_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// replica is a connection to a server that answers what only reads, and then refuses the next
+// script, unless it is a master.
+type replica struct {
+	redis.Conn // nil: nothing else of it is called
+	master     *atomic.Bool
+	requests   chan string
+	scripts    int
+	closed     atomic.Bool
+}
+
+func (c *replica) Send(cmd string, _ ...any) error { c.requests <- cmd; return nil }
+func (c *replica) Flush() error                    { return nil }
+
+func (c *replica) Close() error {
+	if !c.closed.Swap(true) {
+		c.requests <- "end"
+	}
+	return nil
+}
+
+func (c *replica) DoWithTimeout(time.Duration, string, ...any) (any, error) {
+	return nil, errors.New("not used")
+}
+
+func (c *replica) ReceiveWithTimeout(time.Duration) (any, error) {
+	switch <-c.requests {
+	case "EVALSHA":
+		if c.scripts++; c.scripts > 1 && !c.master.Load() {
+			return nil, errReadOnly
+		}
+		return int64(1), nil
+	case "end":
+		return nil, net.ErrClosed
+	}
+	return nil, redis.Error("ERR not now")
+}
+
+// firstPause is the one of backoff.go.
+const firstPause = 10 * time.Millisecond
+
+const errReadOnly = redis.Error("READONLY You can't write against a read only replica.")
+
+// TestAReplicaIsDialledAfterGrowingPauses, although its connections answer what only reads. A
+// connection that served for a while is replaced at once, because the next one may find the master.
+func TestAReplicaIsDialledAfterGrowingPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var master atomic.Bool
+		dials := 0
+		f := (&fixture{dial: func(context.Context, string) (redis.Conn, error) {
+			dials++
+			return &replica{master: &master, requests: make(chan string, 10)}, nil
+		}}).build(t, false)
+		f.follow()
+		f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: "1"}}}
+		synctest.Wait()
+		dials = 0
+		for range 2000 { // in 20 s
+			if err := f.ask(t.Context(), "k"); err != nil {
+				require.ErrorContains(t, err, string(errReadOnly))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.LessOrEqual(t, dials, 60)
+
+		master.Store(true)
+		time.Sleep(time.Minute)
+		for range 2 { // the first may find the connection that is left
+			require.NoError(t, f.ask(t.Context(), "k"))
+		}
+		time.Sleep(time.Minute)
+		master.Store(false)
+		require.ErrorContains(t, f.ask(t.Context(), "k"), string(errReadOnly))
+		require.NoError(t, f.ask(t.Context(), "k"), "dialled at once")
+		require.ErrorContains(t, f.ask(t.Context(), "k"), string(errReadOnly))
+		require.ErrorContains(t, f.ask(t.Context(), "k"), string(errReadOnly), "the pause")
+		for _, pause := range []time.Duration{firstPause, 2 * firstPause} {
+			time.Sleep(pause)
+			require.NoError(t, f.ask(t.Context(), "k"), "the pauses begin small")
+			require.ErrorContains(t, f.ask(t.Context(), "k"), string(errReadOnly))
+		}
+	})
+}
+
+// TestAnotherServerIsDialledAtOnce, for commands and for renewal: the failures of the server before
+// it do not count.
+func TestAnotherServerIsDialledAtOnce(t *testing.T) {
+	for name, ask := range map[string]func(*fixture) error{
+		"commands": func(f *fixture) error { return f.ask(f.t.Context(), "k") },
+		"renewal": func(f *fixture) error {
+			_, err := f.router.Server("k").DialRenewal(f.t.Context(), dialing.NewBound(1))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dials := 0
+				f := (&fixture{dial: func(context.Context, string) (redis.Conn, error) { dials++; return nil, errDown }}).build(t, false)
+				f.follow()
+				become := func(instance string) {
+					f.news <- topology.Layout{Servers: []topology.Server{{Instance: instance}}}
+					synctest.Wait()
+				}
+				become("a")
+				dials = 0
+				for range 10 {
+					require.ErrorIs(t, ask(f), errDown)
+				}
+				require.LessOrEqual(t, dials, 1, "the others are answered by the first")
+				dials = 0
+				become("b")
+				require.ErrorIs(t, ask(f), errDown)
+				require.Equal(t, 1, dials)
+			})
+		})
+	}
+}

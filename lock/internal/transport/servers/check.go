@@ -1,0 +1,90 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// maxUnanswered is the number of INFOs without an answer after which a server is not
+// asked again.
+const maxUnanswered = 3
+
+// dialChecked opens a connection for commands. Over the server's first one it asks
+// whether the server may evict locks. The question only serves a warning. So a server
+// that does not answer, or ends the connection because of it, is not asked again.
+func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+	dialed, err := s.DialTimed(ctx, bound)
+	if err != nil || s.checked.Swap(true) {
+		return dialed, err
+	}
+	asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
+	failed := s.check(asking, dialed.Conn)
+	slow := asking.Err() != nil || isTimeout(failed)
+	done()
+	if failed == nil {
+		return dialed, nil
+	}
+	dialed.Conn.Close()
+	if slow {
+		// The server may have failed, or may not like the question.
+		if s.unanswered.Add(1) == maxUnanswered {
+			s.warnUnchecked(failed)
+		} else {
+			s.checked.Store(false)
+		}
+		return pipe.Connection{}, failed
+	}
+	if dialed, err = s.DialTimed(ctx, bound); err != nil {
+		s.checked.Store(false) // the question was not the reason
+		return pipe.Connection{}, err
+	}
+	s.warnUnchecked(failed)
+	return dialed, nil
+}
+
+// isTimeout reports whether err says that there was no answer in time.
+func isTimeout(err error) bool {
+	var slow net.Error
+	return errors.As(err, &slow) && slow.Timeout()
+}
+
+// check asks what the server does when its memory is full, and warns. An error
+// means that the connection is not usable.
+func (s *Server) check(ctx context.Context, conn redis.Conn) error {
+	reply, err := pipe.RoundTrip(ctx, conn, "INFO", "memory")
+	if _, refused := err.(redis.Error); err != nil && !refused {
+		return err
+	}
+	info, _ := redis.String(reply, err) // "" if INFO was refused
+	if limit, policy := infoValue(info, "maxmemory"), infoValue(info, "maxmemory_policy"); policy != "" &&
+		policy != "noeviction" && limit != "0" {
+		s.router.cfg.Logger.Log(record.Evicts, s.Address(), policy, limit)
+	}
+	return nil
+}
+
+// warnUnchecked warns that check got no answer.
+func (s *Server) warnUnchecked(err error) {
+	s.router.cfg.Logger.Log(record.MemoryUntold, s.Address(), err)
+}
+
+// VersionOf returns the version of Redis in a reply to INFO, or "" if there is none.
+func VersionOf(info string) string { return infoValue(info, "redis_version") }
+
+// infoValue returns the value of a field of an INFO reply.
+func infoValue(info, field string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,190 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// clock is what is known about a server's clock, from all connections to it.
+type clock struct {
+	mu     sync.Mutex // guards the fields below; never held during I/O
+	last   pipe.Clock // the result of the last connection that asked
+	silent time.Time  // when the server did not tell its time; zero if it did
+	unsaid bool       // the last question got no answer in time
+}
+
+// askAgain is how long a server that did not tell its time is not asked again.
+const askAgain = time.Minute
+
+// DialTimed is Dial of a connection that knows the server's clock, if the server tells
+// it. A server that refuses the question, ends two connections because of it, or does not
+// answer it twice, is not asked again for a minute. The first time without an answer fails
+// the dial, because a server that hangs does not answer either. A server that requires a
+// password also fails the dial, because its error to a request with many arguments would
+// not say that. So does a server that turns the connection away.
+func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
+	defer cancel()
+	for try := 0; ; try++ {
+		before := s.connected.Load()
+		conn, epoch, err := s.dialSilently(ctx, bound)
+		if err != nil {
+			s.dialEnded(before, err)
+			return pipe.Connection{}, err
+		}
+		dialed := pipe.Connection{Conn: conn, Epoch: epoch}
+		if s.clock.isSilent() {
+			s.reached(nil)
+			return dialed, nil
+		}
+		asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
+		asked := s.askTime(asking, conn)
+		slow := asking.Err() != nil || isTimeout(asked.err)
+		done()
+		failed := asked.err
+		if pipe.LoggedOut(failed) || dialing.TurnedAway(failed) {
+			conn.Close()
+			s.dialEnded(before, failed)
+			return pipe.Connection{}, failed
+		}
+		s.reached(nil)
+		server, err := pipe.TimeOf(asked.reply, failed)
+		_, refused := failed.(redis.Error)
+		switch {
+		case err == nil:
+			dialed.Clock.Asking(asked.sent)
+			dialed.Clock.Sample(asked.sent, time.Now(), server, 0)
+			s.clock.tells()
+			s.Answered()
+			s.Timed(dialed.Clock, 0)
+			return dialed, nil
+		case refused && !pipe.Definite(failed):
+			dialed.Clock.Asking(asked.sent) // for example it is busy; it is asked again soon
+			return dialed, nil
+		case refused, failed == nil:
+			s.warnRefused(err)
+			return dialed, nil
+		}
+		conn.Close()
+		switch {
+		case asked.unsaid:
+			s.warnUnanswered(failed)
+		case slow:
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				s.unansweredInTime()
+				s.clock.setUnsaid(!asked.slow) // a slow server is asked at once the next time
+			}
+			return pipe.Connection{}, failed
+		case try > 0: // the question is the reason
+			s.warnUnanswered(failed)
+		}
+	}
+}
+
+// asked is the result of the question for the time.
+type asked struct {
+	reply  any
+	sent   time.Time
+	err    error
+	unsaid bool // only the question got no answer
+	slow   bool // the server was also slow to answer PING
+}
+
+// askTime asks the server for its time. If the server did not answer that question before, it
+// must answer PING first. It then has half of the time that is left of ctx. If that half is less
+// than four times the time of PING, the server is slow and has all the time that is left.
+func (s *Server) askTime(ctx context.Context, conn redis.Conn) (a asked) {
+	within := ctx
+	if s.clock.wasUnsaid() {
+		began := time.Now()
+		if _, err := pipe.RoundTrip(ctx, conn, "PING"); err != nil {
+			if _, refused := err.(redis.Error); !refused || pipe.LoggedOut(err) || dialing.TurnedAway(err) {
+				return asked{err: err}
+			}
+		}
+		deadline, _ := ctx.Deadline()
+		left := time.Until(deadline)
+		if a.slow = time.Since(began) > left/8; !a.slow {
+			half, cancel := context.WithTimeout(ctx, left/2)
+			defer cancel()
+			within = half
+		}
+	}
+	a.sent = time.Now()
+	a.reply, a.err = pipe.RoundTrip(within, conn, "TIME")
+	a.unsaid = within != ctx && ctx.Err() == nil && (within.Err() != nil || a.err != nil && isTimeout(a.err))
+	return a
+}
+
+// Timed gets what is known about the server's clock after each question.
+func (s *Server) Timed(c pipe.Clock, off time.Duration) {
+	s.clock.mu.Lock()
+	s.clock.last = c
+	s.clock.mu.Unlock()
+	if c.Distrusted() {
+		s.router.cfg.Logger.Log(record.TwoClocks, s.Address())
+	}
+	if limit := s.router.cfg.IOTimeout; off > limit || -off > limit {
+		s.router.cfg.Logger.Log(record.ClockSet, s.Address(), off)
+	}
+}
+
+// Clock returns how far the server's clock is ahead of the clock of this process, and how
+// exactly that is known. ok is false if the server did not tell its time.
+func (s *Server) Clock() (ahead, within time.Duration, ok bool) {
+	s.clock.mu.Lock()
+	defer s.clock.mu.Unlock()
+	return s.clock.last.Offset()
+}
+
+// isSilent reports whether the server must not be asked now.
+func (c *clock) isSilent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.silent.IsZero() && time.Since(c.silent) < askAgain
+}
+
+// tells records that the server told its time.
+func (c *clock) tells() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent, c.unsaid = time.Time{}, false
+}
+
+// setUnsaid records whether the server may leave only this question unanswered.
+func (c *clock) setUnsaid(unsaid bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unsaid = unsaid
+}
+
+func (c *clock) wasUnsaid() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unsaid
+}
+
+// setSilent records that the server does not tell its time.
+func (c *clock) setSilent() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent = time.Now()
+}
+
+func (s *Server) warnRefused(err error) {
+	s.clock.setSilent()
+	s.router.cfg.Logger.Log(record.TimeRefused, s.Address(), err)
+}
+
+func (s *Server) warnUnanswered(err error) {
+	s.clock.setSilent()
+	s.router.cfg.Logger.Log(record.TimeUnanswered, s.Address(), err)
+}

@@ -1,0 +1,136 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http/httptrace"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+)
+
+// errReplacedMeanwhile is returned when a server was replaced before a dial to it ended.
+var errReplacedMeanwhile = fmt.Errorf("%w while it was dialled", pipe.ErrReplaced)
+
+// Dial opens a connection to the server that s stands for now, and returns the epoch of
+// that server. A caller that stores the connection where Drop or Replaced finds it must
+// compare the epoch afterwards. A dial takes Config.DialTimeout at most. bound limits how many dials are left behind. Dials to a
+// server that s stood for before do not count.
+func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
+	defer cancel()
+	before := s.connected.Load()
+	conn, epoch, err := s.dialSilently(ctx, bound)
+	s.dialEnded(before, err)
+	return conn, epoch, err
+}
+
+// dialSilently is like Dial, but the caller must limit ctx and call dialEnded. It gives a server up
+// as soon as another one replaces it.
+func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
+	epoch := s.epoch.Load()
+	if !s.isOpen() {
+		return nil, epoch, s.router.noServer()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(*s.during.Load(), cancel)()
+	conn, err := bound.Dial(ctx, epoch, s.dial)
+	switch {
+	case s.epoch.Load() == epoch:
+	case err != nil:
+		err = errReplacedMeanwhile
+	default:
+		conn.Close()
+		conn, err = nil, pipe.ErrReplaced
+	}
+	return conn, epoch, err
+}
+
+// dial calls the user's dial function. With a Topology it waits for the first Layout,
+// because a change of the Instance is only seen if the Instance is known from the start.
+func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
+	r := s.router
+	if r.cfg.Topology == nil {
+		return r.cfg.Dial(s.noteConnect(ctx))
+	}
+	r.await(ctx)
+	conn, err := r.cfg.Topology.Dial(ctx, s.name)
+	if err != nil {
+		r.look()
+	}
+	return conn, err
+}
+
+// dialEnded calls reached for a dial. before is the number of connections made before the dial
+// began. A failure does not count if another connection was made meanwhile, because the server
+// may be back by now.
+func (s *Server) dialEnded(before uint64, err error) {
+	if err == nil || s.connected.Load() == before {
+		s.reached(err)
+	}
+}
+
+// reached is called at the end of a dial. If there is no connection to the server, it
+// warns, once until there is one. Without that warning a Lock whose context has no end
+// would wait in silence.
+func (s *Server) reached(err error) {
+	if err == pipe.ErrReplaced {
+		err = nil // the old server did not answer
+	}
+	s.noteAddress(err)
+	if err == nil {
+		s.connected.Add(1)
+	}
+	switch {
+	case s.ctx.Err() != nil: // the client ends, whatever became of the dial
+	case err == nil:
+		if s.unreached.over() {
+			s.router.cfg.Logger.Log(record.ConnectedAgain, s.Address())
+		}
+	case errors.Is(err, context.Canceled), err == errReplacedMeanwhile: // the server has not ended the dial
+	default:
+		s.unreached.say(func() bool { return s.router.cfg.Logger.Log(record.NoConnection, s.Address(), err) })
+	}
+}
+
+// Address returns the address of the server for the log. Without a Topology it comes from the
+// last dial, or is Config.Address before that. It is not known if a pool dials in its own way.
+func (s *Server) Address() string {
+	switch address := s.address.Load(); {
+	case address != nil:
+		return *address
+	case s.name != "":
+		return s.name
+	case s.router.cfg.Topology != nil:
+		return "not known yet"
+	case s.router.cfg.Address != "":
+		return s.router.cfg.Address
+	}
+	return "the pool's"
+}
+
+// noteConnect returns a context that records to which address a pool's dial connects.
+func (s *Server) noteConnect(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ // package net calls it for every dial, not only for HTTP
+		ConnectDone: func(_, address string, err error) {
+			if err == nil {
+				s.address.Store(&address)
+			}
+		},
+	})
+}
+
+// noteAddress records the address that a pool could not dial.
+func (s *Server) noteAddress(err error) {
+	var op *net.OpError
+	if s.router.cfg.Topology == nil && errors.As(err, &op) && op.Addr != nil {
+		address := op.Addr.String()
+		s.address.Store(&address)
+	}
+}

@@ -1,0 +1,175 @@
+package servers
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// maxPeriod is the longest time between two questions of the Topology.
+const maxPeriod = 5 * time.Second
+
+// retireAfter and Config.Lease together are how long a server is kept that no Layout
+// names.
+const retireAfter = time.Minute
+
+// follow starts to follow the Topology, once.
+func (r *Router) follow() {
+	r.start.Do(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.closed {
+			r.wg.Go(r.cfg.Cast.As("follow the topology", func() { r.cfg.Topology.Follow(r.ctx, r.period, r.hint, r.update) }))
+		}
+	})
+}
+
+// look makes Follow look soon.
+func (r *Router) look() {
+	select {
+	case r.hint <- struct{}{}:
+	default:
+	}
+}
+
+// await waits for the first Layout. It waits for at most as long as a dial may take, and ends
+// earlier if ctx ends or the user closes.
+func (r *Router) await(ctx context.Context) {
+	r.follow()
+	select {
+	case <-r.heard:
+		return
+	default:
+	}
+	t := time.NewTimer(r.cfg.DialTimeout)
+	defer t.Stop()
+	select {
+	case <-r.heard:
+	case <-t.C:
+	case <-ctx.Done():
+	case <-r.cfg.Closing:
+	}
+}
+
+// update applies a Layout. Follow calls it, one call after the other.
+func (r *Router) update(l topology.Layout) {
+	if l.Warning != nil {
+		r.cfg.Logger.Log(record.LayoutDoubted, l.Warning)
+	}
+	if l.Err == nil {
+		l.Err = r.tooMany(l)
+	}
+	switch {
+	case l.Err != nil:
+		r.failure.Store(&l.Err)
+		if r.unknown != nil && !r.named { // if a server is known, its failed dials warn instead
+			r.unknown.reached(l.Err)
+		}
+	case r.traits.Slots:
+		r.named = true
+		r.unknown.reached(nil)
+		r.spread(l)
+	case len(l.Servers) > 0:
+		r.single.standFor(l.Servers[0])
+	}
+	select {
+	case <-r.heard:
+	default:
+		close(r.heard)
+	}
+}
+
+// spread gives the slots to their servers.
+func (r *Router) spread(l topology.Layout) {
+	named := make([]*Server, len(l.Servers))
+	for i, s := range l.Servers {
+		if named[i] = r.find(s.Name, true); named[i] == r.unknown {
+			return // the user is closing
+		}
+		named[i].standFor(s)
+	}
+	heirs := make(map[*Server]*Server) // from a server that has given slots away to the new one
+	for slot, i := range l.Slots {
+		// A slot that no server has stays with its last server, which may come back.
+		if i < 0 || slot >= keys.Slots {
+			continue
+		}
+		if old := r.slots[slot].Swap(named[i]); old != named[i] {
+			heirs[old] = named[i]
+			r.moved.Store(true)
+		}
+	}
+	for _, old := range slices.SortedFunc(maps.Keys(heirs), byName) {
+		if old != r.unknown && !r.hasSlot(old) {
+			r.warnReplaced(old.Address(), heirs[old].Address())
+		}
+	}
+	if r.moved.Swap(false) {
+		r.announce()
+		r.cfg.Moved()
+	}
+	r.retire(named)
+}
+
+// retire closes servers that have been in no Layout for so long that no request can
+// still be on the way to them. It keeps servers that a slot or the user still needs, such
+// as a server that slots are moving to.
+func (r *Router) retire(named []*Server) {
+	now := time.Now()
+	for _, s := range named {
+		s.unnamed = time.Time{}
+	}
+	for _, s := range r.others(named) {
+		switch {
+		case s.unnamed.IsZero():
+			s.unnamed = now
+		case now.Sub(s.unnamed) > r.cfg.Lease+retireAfter && r.unneeded(s) && r.remove(s):
+			s.seal()
+			if s.attachment != nil {
+				s.attachment.Retire()
+			}
+			s.close(pipe.ErrReplaced)
+		}
+	}
+}
+
+// others returns the servers that are not in named. From now on Server.wanted records
+// which of them are needed.
+func (r *Router) others(named []*Server) []*Server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var others []*Server
+	for _, s := range r.orderedLocked() {
+		if !slices.Contains(named, s) {
+			s.wanted = false
+			others = append(others, s)
+		}
+	}
+	return others
+}
+
+// unneeded reports whether neither the user nor a slot needs s.
+func (r *Router) unneeded(s *Server) bool {
+	return !r.hasSlot(s) && (!s.isReady.Load() || s.attachment.Idle())
+}
+
+// remove takes s out of the table, unless it was needed since others returned it. After
+// that, a new Server is made for its name.
+func (r *Router) remove(s *Server) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.wanted {
+		return false
+	}
+	delete(r.servers, s.name)
+	if s.hearsay {
+		r.unnamed--
+	}
+	return true
+}

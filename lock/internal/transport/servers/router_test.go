@@ -1,0 +1,488 @@
+package servers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/servers"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+func TestASlotIsAtTheServerThatSaidSoLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		require.Empty(t, f.at(0))
+		f.follow()
+		f.say("a", "b")
+		require.Equal(t, []string{"moved"}, f.heard(), "nothing needs a server yet")
+		require.Equal(t, []string{"a", "b", "a"}, []string{f.at(0), f.at(1), f.at(2)})
+		s := f.router.Server(keyOf(0))
+		require.Equal(t, "c", s.Target(pipe.Redirection{Slot: 2, Server: "c"}).Name())
+		require.Equal(t, "d", s.Target(pipe.Redirection{Slot: 4, Server: "d", Ask: true}).Name())
+		require.Equal(t, []string{"c", "a"}, []string{f.at(2), f.at(4)}, "ASK is for this once")
+		f.say("", "b")
+		require.Equal(t, []string{"a", "b", "c"}, []string{f.at(0), f.at(1), f.at(2)}, "a hole stays with its last server")
+	})
+}
+
+func TestMovedIsToldOnceForWhatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		f.say("a", "b")
+		f.heard()
+		f.say("a", "b")
+		require.Empty(t, f.heard(), "nothing has changed")
+		hint := <-f.hints
+		f.wanted("c")
+		require.Empty(t, hint)
+		moved := pipe.Redirection{Slot: 1, Server: "a"}
+		s := f.router.Server(keyOf(0))
+		s.Target(moved)
+		require.Len(t, hint, 1, "the Topology may know more")
+		<-hint
+		s.Target(moved)
+		require.Empty(t, hint, "it is known")
+		require.Equal(t, []string{"opened c"}, f.heard())
+		f.say("a", "a")
+		require.Equal(t, []string{"moved"}, f.heard())
+		f.say("a", "a")
+		require.Empty(t, f.heard())
+	})
+}
+
+// TestANodeWithoutAHostnameIsFoundInTheLayout: its redirections have a question mark and a port.
+func TestANodeWithoutAHostnameIsFoundInTheLayout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		hints := <-f.hints
+		f.say("a:1", "b:2", "[fd00::5]:33", "c:44", "d:44", "e:144")
+		s := f.router.Server(keyOf(0))
+		for port, want := range map[string]string{"2": "b:2", "33": "[fd00::5]:33", "144": "e:144"} {
+			require.Equal(t, want, s.Target(pipe.Redirection{Slot: 6, Server: "?:" + port, Ask: true}).Name())
+		}
+		f.wanted("f:7")
+		for len(hints) > 0 {
+			<-hints
+		}
+		for _, port := range []string{"44", "5", "7", "1"} { // two, none, one that no Layout names, and the one that answers
+			require.Nil(t, s.Target(pipe.Redirection{Slot: 6, Server: "?:" + port}), port)
+		}
+		require.Len(t, hints, 1)
+		require.Equal(t, "a:1", f.at(6), "it stays")
+		require.Equal(t, "b:2", s.Target(pipe.Redirection{Slot: 7, Server: "?:44"}).Name(), "the Layout has moved the slot")
+		require.Equal(t, "b:2", s.Target(pipe.Redirection{Slot: 12, Server: "?:2"}).Name())
+		require.Equal(t, "b:2", f.at(12))
+	})
+}
+
+func TestSendWaitsForTheFirstLayout(t *testing.T) {
+	for name, test := range map[string]struct {
+		what func(f *fixture, cancel context.CancelFunc)
+		err  error
+		took time.Duration
+	}{
+		"nothing is heard":   {func(*fixture, context.CancelFunc) {}, servers.ErrNoServer, dialTimeout},
+		"it is an error":     {func(f *fixture, _ context.CancelFunc) { f.news <- topology.Layout{Err: errDown} }, errDown, timeout / 2},
+		"it has a server":    {func(f *fixture, _ context.CancelFunc) { f.say("a") }, errDown, timeout / 2},
+		"the caller leaves":  {func(_ *fixture, cancel context.CancelFunc) { cancel() }, servers.ErrNoServer, timeout / 2},
+		"the user is closed": {func(f *fixture, _ context.CancelFunc) { close(f.closing) }, servers.ErrNoServer, timeout / 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := new(fixture).build(t, true)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended, began := make(chan error), time.Now()
+				go func() { ended <- f.ask(ctx, "any") }()
+				time.Sleep(timeout / 2)
+				test.what(f, cancel)
+				require.ErrorIs(t, <-ended, test.err)
+				require.Equal(t, test.took, time.Since(began))
+				require.Equal(t, name == "it has a server", !errors.Is(f.ask(ctx, "any"), servers.ErrNoServer))
+			})
+		})
+	}
+}
+
+// TestAServerIsOpenedOnce, however many ask for it, and keeps nobody who needs
+// another one.
+func TestAServerIsOpenedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		f := &fixture{opened: func(s *servers.Server) error {
+			if s.Name() == "slow" {
+				<-free
+			}
+			return nil
+		}}
+		f.build(t, true)
+		found := make(chan *servers.Server, 8)
+		for range cap(found) {
+			go func() { found <- f.wanted("slow") }()
+		}
+		synctest.Wait()
+		require.Equal(t, "quick", f.wanted("quick").Name())
+		require.Empty(t, found)
+		close(free)
+		first := <-found
+		require.NotNil(t, first.Attachment())
+		for range cap(found) - 1 {
+			require.Same(t, first, <-found)
+		}
+		require.Equal(t, []string{"opened slow", "opened quick"}, f.heard())
+	})
+}
+
+func TestCloseEndsAServerThatIsBeingOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free, closed := make(chan struct{}), make(chan struct{})
+		f := &fixture{opened: func(*servers.Server) error { <-free; return nil }}
+		f.build(t, true)
+		var found *servers.Server
+		go func() { found = f.wanted("a") }()
+		synctest.Wait()
+		go func() { f.close(); close(closed) }()
+		synctest.Wait()
+		require.Equal(t, []string{"opened a"}, f.heard())
+		close(free)
+		<-closed
+		synctest.Wait()
+		require.Equal(t, []string{"closed a"}, f.heard())
+		require.Equal(t, "a", found.Name())
+		require.Nil(t, f.wanted("b").Attachment(), "a Router that is closed opens none")
+		require.Same(t, found, f.wanted("a"))
+		require.Empty(t, f.heard())
+		require.ErrorIs(t, f.ask(t.Context(), "any"), servers.ErrNoServer)
+	})
+}
+
+func TestAServerThatIsNotOpenedIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{opened: func(*servers.Server) error { return errClosed }}
+		f.build(t, true)
+		f.follow()
+		f.say("a")
+		require.Nil(t, f.wanted("a").Attachment())
+		require.ErrorIs(t, f.ask(t.Context(), "any"), servers.ErrNoServer)
+		f.close()
+		require.Equal(t, []string{"moved", "opened a"}, f.heard())
+	})
+	_, err := servers.New((&fixture{opened: func(*servers.Server) error { return errClosed }}).config())
+	require.ErrorIs(t, err, errClosed)
+}
+
+// TestNoLockIsHeldWhileTheUserIsTold: it may use the Router.
+func TestNoLockIsHeldWhileTheUserIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{}
+		use := func() {
+			if f.router != nil {
+				f.router.Server("any")
+				require.Equal(t, "other", f.wanted("other").Name())
+			}
+		}
+		f.opened = func(s *servers.Server) error {
+			if s.Name() != "other" {
+				use()
+			}
+			return nil
+		}
+		f.moved = use
+		f.idle = func(string) bool { use(); return true }
+		f.build(t, true)
+		f.follow()
+		f.say("a", "b")
+		f.wanted("a")
+		f.wanted("b")
+		f.say("a")
+		time.Sleep(lease + time.Minute + 1)
+		f.say("a")
+		require.Equal(t, []string{"moved", "opened other", "opened a", "opened b", "moved", "retired b", "closed b"}, f.heard())
+	})
+}
+
+func TestAServerThatIsNoMoreIsClosedOnceNothingNeedsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		needed := true
+		f := &fixture{idle: func(string) bool { return !needed }}
+		f.build(t, true)
+		f.follow()
+		f.say("a", "b")
+		b := f.wanted("b")
+		f.say("a", "")
+		needed = false
+		time.Sleep(lease + time.Minute + 1)
+		f.heard()
+		f.say("a", "")
+		require.Empty(t, f.heard(), "it has a slot")
+		needed = true
+		f.say("a")
+		f.say("a")
+		require.Equal(t, []string{"moved"}, f.heard(), "the user needs it")
+		needed = false
+		f.say("a")
+		require.Equal(t, []string{"retired b", "closed b"}, f.heard())
+		require.NotSame(t, b, f.wanted("b"))
+		require.Equal(t, []string{"opened b"}, f.heard())
+		time.Sleep(lease + time.Minute + 1)
+		f.say("a")
+		f.say("a", "b")
+		f.say("a")
+		time.Sleep(lease + time.Minute)
+		f.heard()
+		f.say("a")
+		require.Empty(t, f.heard(), "somebody may be on the way")
+		time.Sleep(time.Nanosecond)
+		f.say("a")
+		require.Equal(t, []string{"retired b", "closed b"}, f.heard())
+	})
+}
+
+// TestServersThatNothingNeedsCostNoGoroutine, and a Layout of more than a thousand is an error, also
+// if each Layout names others.
+func TestServersThatNothingNeedsCostNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		say := func(i, n int) {
+			names := make([]string, n)
+			for k := range names {
+				names[k] = fmt.Sprintf("%d-%d:6379", i, k)
+			}
+			f.say(names...)
+		}
+		say(0, servers.MostServers+1)
+		err := f.ask(t.Context(), "any")
+		require.ErrorIs(t, err, servers.ErrNoServer)
+		require.ErrorContains(t, err, "the Layout names 1001 servers")
+		before := runtime.NumGoroutine()
+		for i := range 5 {
+			say(i, servers.MostServers)
+		}
+		require.Less(t, runtime.NumGoroutine(), before+servers.MostServers/2, "others of this process may come and go")
+		require.LessOrEqual(t, len(f.router.Servers()), 2*servers.MostServers)
+		require.NotContains(t, strings.Join(f.heard(), " "), "opened")
+		require.Equal(t, "1-0:6379", f.at(0))
+		require.ErrorIs(t, f.ask(t.Context(), keyOf(0)), errDown)
+		require.Equal(t, []string{"opened 1-0:6379"}, f.heard())
+		f.close()
+		require.Equal(t, []string{"closed 1-0:6379"}, f.heard())
+		require.ErrorIs(t, f.ask(t.Context(), keyOf(1)), servers.ErrNoServer)
+		require.Empty(t, f.heard(), "a server that was not opened is not opened after Close")
+	})
+}
+
+// TestServersThatNoLayoutNamesAreFew, whatever a server says: each costs goroutines and connections.
+// A slot stays with the server that it had, and a Layout makes room.
+func TestServersThatNoLayoutNamesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		f.say("a", "b")
+		s := f.router.Server(keyOf(0))
+		opened := map[string]bool{}
+		for i := range 1000 {
+			to := pipe.Redirection{Slot: 1, Server: fmt.Sprint("lie ", i), Ask: i%2 == 0}
+			opened[s.Target(to).Name()] = true
+		}
+		delete(opened, "") // of the unknown one
+		require.Len(t, opened, servers.MostUnnamed)
+		require.Len(t, f.router.Servers(), 2+servers.MostUnnamed)
+		require.Equal(t, fmt.Sprint("lie ", servers.MostUnnamed-1), f.at(1), "the last one that there was room for")
+		require.Equal(t, "lie 7", s.Target(pipe.Redirection{Slot: 1, Server: "lie 7"}).Name(), "one that is known")
+		require.Equal(t, "b", s.Target(pipe.Redirection{Slot: 1, Server: "b"}).Name(), "one that a Layout named")
+
+		f.say("a", "lie 7", "new")
+		require.Equal(t, "lie 999", s.Target(pipe.Redirection{Slot: 1, Server: "lie 999"}).Name(), "there is room for one more")
+		require.Empty(t, s.Target(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
+		time.Sleep(lease + time.Minute + 1)
+		f.say("a", "lie 7", "new")
+		time.Sleep(lease + time.Minute + 1)
+		f.say("a", "lie 7", "new")
+		require.Len(t, f.router.Servers(), 3, "b and the others are gone")
+		require.Equal(t, "lie 998", s.Target(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
+	})
+}
+
+// TestAServerThatIsWantedWhileItIsToBeClosedIsKept: a redirection may lead to it
+// while it is looked at.
+func TestAServerThatIsWantedWhileItIsToBeClosedIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f *fixture
+		var found *servers.Server
+		f = &fixture{idle: func(name string) bool {
+			if found == nil {
+				found = f.wanted(name)
+			}
+			return true
+		}}
+		f.build(t, true)
+		f.follow()
+		f.say("a", "b")
+		b := f.wanted("b")
+		f.say("a")
+		time.Sleep(lease + time.Minute + 1)
+		f.heard()
+		f.say("a")
+		require.Same(t, b, found)
+		require.Empty(t, f.heard())
+		f.say("a")
+		require.Equal(t, []string{"retired b", "closed b"}, f.heard())
+	})
+}
+
+func TestAnotherInstanceEndsTheEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redisServer, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, redisServer.Stop()) }()
+		dialled, free := make(chan struct{}), make(chan struct{})
+		f := &fixture{dial: func(ctx context.Context, name string) (redis.Conn, error) {
+			require.Empty(t, name)
+			close(dialled)
+			<-free
+			return redisServer.DialContext(ctx)
+		}}
+		f.build(t, false)
+		ended := make(chan error)
+		go func() {
+			_, epoch, err := f.router.Server("any").Dial(t.Context(), dialing.NewBound(1))
+			require.Zero(t, epoch)
+			ended <- err
+		}()
+		instance := func(name, instance string) {
+			f.news <- topology.Layout{Servers: []topology.Server{{Name: name, Instance: instance}}}
+			synctest.Wait()
+		}
+		instance("host1", "1")
+		s := f.router.Server("any")
+		require.Equal(t, "host1", s.Address())
+		instance("host2", "1")
+		require.Equal(t, "host2", s.Address())
+		require.Equal(t, []string{"opened"}, f.heard(), "it is the same server")
+		<-dialled
+		instance("host3", "2")
+		require.Equal(t, uint32(1), s.Epoch())
+		require.Equal(t, []string{"replaced"}, f.heard())
+		require.Contains(t, f.logged(), "old=host2 new=host3")
+		close(free)
+		require.ErrorIs(t, <-ended, pipe.ErrReplaced)
+		require.Nil(t, s.Target(pipe.Redirection{Slot: 1, Server: "b"}), "no other server is known")
+	})
+}
+
+func TestRequestsGoToTheirServersAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redisServers := map[string]*redistest.Server{}
+		for _, name := range []string{"a", "b"} {
+			s, err := redistest.StartVirtual(redistest.MiniOptions{})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, s.Stop()) }()
+			redisServers[name] = s
+		}
+		f := &fixture{dial: func(ctx context.Context, name string) (redis.Conn, error) {
+			return redisServers[name].DialContext(ctx)
+		}}
+		f.traits.PubSub = topology.PubSubPlain // otherwise they are asked what they do not know
+		f.build(t, true)
+		defer f.close()
+		go f.say("a", "b")
+		for slot, name := range []string{"a", "b"} {
+			key := keyOf(slot)
+			require.NoError(t, f.ask(t.Context(), key))
+			conn, err := redisServers[name].Dial()
+			require.NoError(t, err)
+			n, err := redis.Int(conn.Do("EXISTS", key))
+			require.NoError(t, err)
+			require.Equal(t, 1, n, "the script ran on %s", name)
+			conn.Close()
+		}
+		f.close()
+		require.ErrorIs(t, f.ask(t.Context(), keyOf(0)), errClosed)
+		require.Empty(t, f.logged())
+	})
+}
+
+func TestAServerThatCannotBeReachedIsToldOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		go f.say("a")
+		for range 3 {
+			require.ErrorIs(t, f.ask(t.Context(), "any"), errDown)
+		}
+		f.close()
+		require.Regexp(t, `^[^\n]+ level=WARN msg="lock: no connection to Redis[^\n]+ server=a error="connection refused" advice="[^"]+"\n$`, f.logged())
+	})
+}
+
+// TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf: it may have been refused
+// before the server was back.
+func TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redisServer, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, redisServer.Stop()) }()
+		refused := make(chan struct{})
+		var dials atomic.Int32
+		f := &fixture{dial: func(ctx context.Context, _ string) (redis.Conn, error) {
+			switch dials.Add(1) {
+			case 1:
+				return nil, errDown
+			case 2:
+				<-refused
+				return nil, errDown
+			}
+			return redisServer.DialContext(ctx)
+		}}
+		f.build(t, false)
+		go func() { f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: "1"}}} }()
+		dial := func() (redis.Conn, error) {
+			conn, _, err := f.router.Server("any").Dial(t.Context(), dialing.NewBound(1))
+			return conn, err
+		}
+		_, err = dial()
+		require.ErrorIs(t, err, errDown)
+		late := make(chan error)
+		go func() {
+			_, err := dial()
+			late <- err
+		}()
+		synctest.Wait()
+		conn, err := dial()
+		require.NoError(t, err)
+		close(refused)
+		require.ErrorIs(t, <-late, errDown)
+		require.NoError(t, conn.Close())
+		require.Equal(t, 1, strings.Count(f.logged(), "no connection to Redis"), f.logged())
+		require.Equal(t, 1, strings.Count(f.logged(), "connected to Redis again"), f.logged())
+	})
+}
+
+func TestServersAreInOneOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		f.say("f", "b", "h", "d", "a", "g", "c", "e")
+		var names []string
+		for _, s := range f.router.Servers() {
+			names = append(names, s.Name())
+		}
+		require.IsIncreasing(t, names)
+		require.Len(t, names, 8)
+	})
+}

@@ -1,0 +1,354 @@
+package servers
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// Server has everything that belongs to one server: its connections for commands, the
+// connection that subscribes, and the user's Attachment. Servers share nothing, so a
+// server that hangs delays only its own requests. All methods are safe for concurrent
+// use.
+type Server struct {
+	// immutable
+	router     *Router
+	name       string          // from a Layout or a redirection; "" if there is none
+	ctx        context.Context // ends with the Router's, or when the server is retired
+	cancel     context.CancelFunc
+	subscriber *pubsub.Subscriber
+
+	opened chan struct{} // closed when open or seal has returned; the unknown server's is never closed
+	// immutable once opened is closed; nil for the unknown server
+	err        error // why it was not opened
+	attachment Attachment
+	commands   *pipe.Group      // of all other requests; nil if it was not opened
+	replicated *pipe.Replicated // for acquisitions that replicas must have; nil without Config.Replicas
+
+	// atomic
+	begun      atomic.Bool                     // open or seal has begun
+	isReady    atomic.Bool                     // it was opened
+	epoch      atomic.Uint32                   // counts the servers that it stood for
+	during     atomic.Pointer[context.Context] // ends with the epoch
+	address    atomic.Pointer[string]          // for the log, see Address; nil while it is not known
+	connected  atomic.Uint64                   // counts the connections that were made
+	dials      atomic.Uint32                   // counts the connections for commands that were made
+	proved     atomic.Pointer[time.Time]       // when one of them last asked a server that was no replica; nil at first
+	unreached  fault                           // there is no connection
+	silent     fault                           // the server does not answer
+	checked    atomic.Bool                     // the server was asked what it evicts
+	unanswered atomic.Int32                    // how many questions it did not answer
+	clock      clock
+	publishing publishing
+	backoff    backoff // of dials for commands
+	renewing   backoff // of dials for renewal
+
+	// used only by Router.update
+	instance string             // see topology.Server.Instance; empty at first
+	endEpoch context.CancelFunc // ends during
+	unnamed  time.Time          // since when no Layout names it; zero if the last one did
+
+	// guarded by Router.mu
+	wanted  bool // it was needed since Router.others
+	hearsay bool // only redirections have named it, and no Layout
+}
+
+// fault is one that the log tells once until it is over. Its methods are safe for concurrent use.
+type fault struct{ said atomic.Bool }
+
+// say calls log if the fault was not told yet. If log has not written it, the next call may.
+func (f *fault) say(log func() (written bool)) {
+	if !f.said.Swap(true) && !log() {
+		f.said.Store(false)
+	}
+}
+
+// over reports whether the fault was told, and has it told again the next time.
+func (f *fault) over() bool { return f.said.Load() && f.said.Swap(false) } // most often there was none
+
+// newServer returns a server of that name. It has no goroutine before isOpen.
+func newServer(r *Router, name string) *Server {
+	s := &Server{router: r, name: name, opened: make(chan struct{})}
+	s.backoff.longest, s.backoff.random = r.cfg.IOTimeout/2, r.cfg.Random
+	s.renewing.longest, s.renewing.random = min(r.cfg.IOTimeout/2, r.cfg.Lease/24), r.cfg.Random
+	s.publishing.choice = NewChoice(r.traits, r.cfg.Overlap)
+	s.ctx, s.cancel = context.WithCancel(r.ctx)
+	s.beginEpoch()
+	dials := dialing.NewBound(1)
+	proved := s.provedAt
+	if r.proveEvery() == 0 {
+		proved = nil
+	}
+	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
+		Dials: s.dials.Load, Proved: proved,
+		Timeout: r.cfg.IOTimeout, Hearing: s.hearing, Deaf: s.deaf, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
+		Cast:     r.cfg.Cast,
+		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
+		Redirect: func(to pipe.Redirection) bool { return s.Target(to) != nil },
+	})
+	return s
+}
+
+// open opens the server, without I/O. isOpen calls it, once.
+func (s *Server) open() {
+	defer close(s.opened)
+	cfg := &s.router.cfg
+	attachment, err := cfg.Opened(s)
+	if err != nil {
+		s.err = err
+		s.cancel()
+		return
+	}
+	s.attachment = attachment
+	conns := s.pipeConfig()
+	s.commands = pipe.NewGroup(s.ctx, conns, cfg.Connections)
+	if cfg.Replicas > 0 {
+		s.replicated = pipe.NewReplicated(s.ctx, conns, cfg.Connections)
+	}
+	s.isReady.Store(true)
+}
+
+// isOpen opens the server at the first call, and reports whether that succeeded. A Layout may name
+// many servers that no request ever needs, and an open one costs some goroutines.
+func (s *Server) isOpen() bool {
+	switch {
+	case s.isReady.Load():
+		return true
+	case s == s.router.unknown:
+		return false
+	case !s.begun.Swap(true):
+		s.open()
+	}
+	<-s.opened
+	return s.err == nil
+}
+
+// seal makes sure that the server is not opened any more. If it is being opened, seal waits.
+func (s *Server) seal() {
+	if !s.begun.Swap(true) {
+		s.err = ErrNoServer
+		close(s.opened)
+	}
+	<-s.opened
+}
+
+// leadAfter is the number of requests without company after which callers send their requests
+// themselves. It is above 1, because even with two active callers a request is sometimes alone.
+const leadAfter = 8
+
+// pipeConfig returns the Config of the connections for commands.
+func (s *Server) pipeConfig() *pipe.Config {
+	cfg := &s.router.cfg
+	conns := &pipe.Config{
+		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialCommands, Epoch: s.Epoch, Unpublished: s.publishRefused,
+		Failed:   func(err error) { s.backoff.failed(err); s.Failed(err) },
+		Answered: func() { s.backoff.over(); s.Answered() },
+		Timed:    s.Timed, Cast: cfg.Cast, LeadAfter: leadAfter,
+		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
+		ProveEvery: s.router.proveEvery(), Dials: s.dials.Load, Proved: s.proves,
+	}
+	if s.router.traits.Slots {
+		conns.Redirect = func(r *pipe.Request, to pipe.Redirection) {
+			if other := s.Target(to); other != nil {
+				other.Put(r)
+			} else {
+				r.Fail(errNameless)
+			}
+		}
+	}
+	return conns
+}
+
+// proveEvery is Config.ProveEvery, or 0 if connections do not ask.
+func (r *Router) proveEvery() time.Duration {
+	if r.traits.Slots {
+		return 0
+	}
+	return r.cfg.ProveEvery
+}
+
+// proves records that a connection for commands has asked at that time, and its server was no
+// replica.
+func (s *Server) proves(at time.Time) {
+	for {
+		last := s.proved.Load()
+		if last != nil && !at.After(*last) || s.proved.CompareAndSwap(last, &at) {
+			return
+		}
+	}
+}
+
+// provedAt returns when a server to which commands go was last known to be no replica.
+func (s *Server) provedAt() (at time.Time) {
+	if last := s.proved.Load(); last != nil {
+		at = *last
+	}
+	return at
+}
+
+// Name returns the name of the server in Layouts and redirections, or "" if there is none.
+func (s *Server) Name() string { return s.name }
+
+// Epoch returns how many servers s has stood for.
+func (s *Server) Epoch() uint32 { return s.epoch.Load() }
+
+// Attachment returns what Config.Opened returned, or nil if the server is not known.
+func (s *Server) Attachment() Attachment {
+	if !s.isOpen() {
+		return nil
+	}
+	return s.attachment
+}
+
+// Subscriber returns the connection for pub/sub.
+func (s *Server) Subscriber() *pubsub.Subscriber { return s.subscriber }
+
+// Put queues a request. The request is completed in any case. Requests of one name may arrive in
+// any order, but none overtakes one that was posted before, see pipe.Group.
+func (s *Server) Put(r *pipe.Request) {
+	if s.isCommand(r) {
+		s.commands.Put(r, s.numberOf(r))
+	}
+}
+
+// Send is like Put, but the caller must wait for the answer next, see pipe.Group.Send.
+func (s *Server) Send(r *pipe.Request) {
+	if s.isCommand(r) {
+		s.commands.Send(r, s.numberOf(r))
+	}
+}
+
+// numberOf is the same number for all requests of a name.
+func (s *Server) numberOf(r *pipe.Request) uint64 {
+	return maphash.String(s.router.seed, r.Key())
+}
+
+// isCommand reports whether r goes over the connections for commands. If not, r was given to
+// another connection or has failed.
+func (s *Server) isCommand(r *pipe.Request) bool {
+	switch {
+	case !s.isOpen():
+		r.Fail(s.router.noServer())
+	case s.replicated != nil && r.Acquires():
+		s.replicated.Put(r)
+	default:
+		return true
+	}
+	return false
+}
+
+// errNameless is the error of a request for a server whose name is not known.
+const errNameless = redis.Error("TRYAGAIN the slot is on its way to a node that tells no name, and that is not known yet")
+
+// Target returns the server that a redirection by this server names. Without slots it
+// returns nil, because no other server is known. It also returns nil if the server has
+// no name, and the Layout has not exactly one that it may be.
+func (s *Server) Target(to pipe.Redirection) *Server {
+	port, nameless := strings.CutPrefix(to.Server, "?")
+	switch {
+	case !s.router.traits.Slots:
+		return nil
+	case nameless:
+		return s.router.nameless(s, to, port)
+	case to.Ask:
+		return s.router.find(to.Server, false)
+	}
+	return s.router.move(to.Slot, to.Server)
+}
+
+// Failed is called with the reason when a connection to the server has failed. It makes
+// the Topology look again, because the Topology may know more.
+func (s *Server) Failed(err error) {
+	if err == pipe.ErrUnanswered || isTimeout(err) {
+		s.unansweredInTime()
+	}
+	if s.router.cfg.Topology != nil && err != pipe.ErrReplaced {
+		s.router.look()
+	}
+}
+
+// unansweredInTime is called when a connection to the server got no answer in time. It warns, once
+// until a new connection gets an answer. A server that hangs still accepts connections, so the log
+// would say nothing without that.
+func (s *Server) unansweredInTime() {
+	s.silent.say(func() bool { return s.router.cfg.Logger.Log(record.NoAnswer, s.Address()) })
+}
+
+// Answered is called when a new connection to the server has answered a request.
+func (s *Server) Answered() {
+	if s.silent.over() {
+		s.router.cfg.Logger.Log(record.AnswersAgain, s.Address())
+	}
+}
+
+// standFor records which server a Layout names. If it differs from the one before, no
+// answer of the old server counts any more.
+func (s *Server) standFor(now topology.Server) {
+	address := cmp.Or(now.Name, now.Instance)
+	other := s.instance != "" && s.instance != now.Instance
+	s.instance = now.Instance
+	old := s.address.Swap(&address)
+	if !other {
+		return
+	}
+	s.router.warnReplaced(*old, address)
+	end := s.endEpoch
+	s.beginEpoch() // before the number rises, so that no dial of the new epoch ends with the old one
+	s.epoch.Add(1)
+	end()
+	s.backoff.over()
+	s.renewing.over()
+	if !s.isReady.Load() { // a request that opens it now dials in the new epoch
+		return
+	}
+	// A connection may take long to close. The others must not wait for it.
+	var wg sync.WaitGroup
+	wg.Go(s.commands.Drop)
+	if s.replicated != nil {
+		wg.Go(s.replicated.Drop)
+	}
+	wg.Go(s.subscriber.Drop)
+	s.attachment.Replaced()
+	wg.Wait()
+}
+
+// beginEpoch makes the context that ends dials of an epoch.
+func (s *Server) beginEpoch() {
+	during, end := context.WithCancel(s.ctx)
+	s.endEpoch = end
+	s.during.Store(&during)
+}
+
+// warnReplaced warns that another server has replaced a server.
+func (r *Router) warnReplaced(old, heir string) {
+	r.cfg.Logger.Log(record.Replaced, old, heir)
+}
+
+// close ends the server's connections and its Attachment, and returns when none of
+// their goroutines runs. Requests from now on fail with why.
+func (s *Server) close(why error) {
+	s.cancel()
+	s.seal()
+	s.subscriber.Close()
+	if s.commands != nil {
+		s.commands.Close(why)
+	}
+	if s.attachment != nil {
+		s.attachment.Close()
+	}
+	if s.replicated != nil {
+		s.replicated.Close(why)
+	}
+}
