@@ -18,8 +18,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/several"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
-	"github.com/wheellock/wheellock/lock/internal/support/role"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/internal/transport/endpoint"
 	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
@@ -67,7 +67,7 @@ type Client struct {
 	network  network.Network
 	orphans  *orphans.Orphans
 	telling  *telling
-	cast     role.Cast // its goroutines
+	cast     work.Cast // its goroutines
 
 	owners atomic.Uint64  // the last fresh owner
 	closed atomic.Bool    // Close has begun

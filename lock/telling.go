@@ -8,9 +8,8 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
-	"github.com/wheellock/wheellock/lock/internal/support/backlog"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
-	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/renewal"
 	"github.com/wheellock/wheellock/wheel"
 )
@@ -22,8 +21,8 @@ type telling struct {
 	logger *record.Logger
 	client string
 
-	losses  backlog.Backlog[Event]               // for Lost
-	reports backlog.Backlog[renewal.BatchReport] // for Renewed
+	losses  work.Backlog[Event]               // for Lost
+	reports work.Backlog[renewal.BatchReport] // for Renewed
 
 	skipped uint64 // reports since the last one of reports; used only by renewed
 
@@ -32,7 +31,7 @@ type telling struct {
 	waited wheel.Recorder
 }
 
-func newTelling(cfg Config, logger *record.Logger, client string, cast *role.Cast) *telling {
+func newTelling(cfg Config, logger *record.Logger, client string, cast *work.Cast) *telling {
 	t := &telling{hooks: cfg.Hooks, logger: logger, client: client}
 	t.losses.Init(cast, "call Hooks.Lost", func(e Event) { t.call(t.hooks.Lost, e) })
 	t.reports.Init(cast, "call Hooks.Renewed", func(r renewal.BatchReport) {

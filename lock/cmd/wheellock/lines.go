@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/support/backlog"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // it: no signal for the command, no renewal and no release. After init, all methods but flush are
 // safe for concurrent use.
 type lines struct {
-	queue backlog.Backlog[string]
+	queue work.Backlog[string]
 	spent time.Duration // in flush; used only by the goroutine of main
 
 	mu      sync.Mutex // guards dropped, and keeps it in step with the queue

@@ -11,10 +11,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
-	"github.com/wheellock/wheellock/lock/internal/support/backlog"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
-	"github.com/wheellock/wheellock/lock/internal/support/role"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -38,7 +37,7 @@ type Config struct {
 	Random   *rand.Rand        // safe for concurrent use
 	Closing  <-chan struct{}   // closed when Close began
 	Closed   error             // of what the end of the client cuts off
-	Cast     *role.Cast        // its goroutines
+	Cast     *work.Cast        // its goroutines
 	Logger   *record.Logger
 	Errors   Errors
 	Observer Observer
@@ -82,13 +81,13 @@ type Keeper struct {
 
 	Counts Counts
 
-	seqs    atomic.Uint64         // the last seq: one for every outermost attempt
-	fair    fairLines             // of the waiters for FairMutexes
-	turns   sync.Map              // of *Hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
-	lost    backlog.Backlog[loss] // holds that are lost, to be taken out of the table
-	unlocks wait.Deadlines        // of Unlock
-	asked   atomic.Int64          // when longWait last asked, as Table.Now says; 0: never
-	wg      sync.WaitGroup        // what Close waits for, even if it has given up waiting for holds
+	seqs    atomic.Uint64      // the last seq: one for every outermost attempt
+	fair    fairLines          // of the waiters for FairMutexes
+	turns   sync.Map           // of *Hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
+	lost    work.Backlog[loss] // holds that are lost, to be taken out of the table
+	unlocks wait.Deadlines     // of Unlock
+	asked   atomic.Int64       // when longWait last asked, as Table.Now says; 0: never
+	wg      sync.WaitGroup     // what Close waits for, even if it has given up waiting for holds
 }
 
 // loss is a hold that was lost, with the reason.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/support/backlog"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 )
 
 // queued is how many records wait for a Handler that is slow.
@@ -19,7 +19,7 @@ const queued = 256
 // blocks delays nothing but later records. All methods are safe for concurrent use.
 type Logger struct {
 	to      *slog.Logger // immutable
-	queue   backlog.Backlog[slog.Record]
+	queue   work.Backlog[slog.Record]
 	dropped atomic.Uint64
 
 	mu      sync.Mutex // guards what follows; never held while a Handler runs

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/renewal"
@@ -26,7 +26,7 @@ type Config struct {
 	// Server is the name of the server, to which redirections may refer.
 	Server string
 	// Cast names the goroutines.
-	Cast *role.Cast
+	Cast *work.Cast
 	// Dial opens a connection, in a time that it limits itself. The Bound limits how many dials
 	// are left behind.
 	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)

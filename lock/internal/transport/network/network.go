@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/support/record"
-	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/transport/sender"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
@@ -77,7 +77,7 @@ type Config struct {
 	// Lease and IOTimeout are those of package lock's Config.
 	Lease, IOTimeout time.Duration
 	Watchdog         *renewal.Watchdog
-	Cast             *role.Cast
+	Cast             *work.Cast
 	Logger           *record.Logger
 	// Advice returns what to do about a server that refuses to renew, or "" if the refusal ends
 	// by itself.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 )
 
@@ -23,7 +23,7 @@ type Config struct {
 	// which callers of Send write and read themselves. 0 means never.
 	LeadAfter int
 	// Cast names the goroutines.
-	Cast *role.Cast
+	Cast *work.Cast
 	// Dial opens a connection, in a time that it limits itself. bound limits how many dials may
 	// be left behind.
 	Dial func(ctx context.Context, bound *dialing.Bound) (Connection, error)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
-	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
@@ -30,7 +30,7 @@ type Config struct {
 	// Timeout is how long the server may be silent beyond the period of pings.
 	Timeout time.Duration
 	// Cast names the goroutines.
-	Cast *role.Cast
+	Cast *work.Cast
 	// Server is the name of the server, to which redirections may refer.
 	Server string
 	// Hearing returns what to listen for now. It is called at every Listen, at Retune,

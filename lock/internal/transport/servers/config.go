@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/support/record"
-	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -42,7 +42,7 @@ type Config struct {
 	Replicas       int
 	ReplicaTimeout time.Duration
 	// Cast names the goroutines.
-	Cast *role.Cast
+	Cast *work.Cast
 	// Trial is the channel on which the right to publish is tried. Overlap is how long
 	// a Subscriber listens in both ways after the way to publish has changed.
 	Trial   string

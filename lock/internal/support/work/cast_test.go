@@ -1,4 +1,4 @@
-package role_test
+package work_test
 
 import (
 	"bytes"
@@ -8,12 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
-	"github.com/wheellock/wheellock/lock/internal/support/role"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // profile is what a profile says of all goroutines.
 func profile(t *testing.T) string {
@@ -23,7 +20,7 @@ func profile(t *testing.T) string {
 }
 
 func TestAProfileShowsRolesAndNoLabelsOfTheCaller(t *testing.T) {
-	var c role.Cast
+	var c work.Cast
 	var wg, started sync.WaitGroup
 	end := make(chan struct{})
 	run := func() {
@@ -35,7 +32,7 @@ func TestAProfileShowsRolesAndNoLabelsOfTheCaller(t *testing.T) {
 		wg.Go(c.As("reader", run))
 		wg.Go(c.As("writer", run))
 		wg.Go(c.As("reader", run))
-		wg.Go((*role.Cast)(nil).As("dial", run))
+		wg.Go((*work.Cast)(nil).As("dial", run))
 	})
 	started.Wait()
 	p := profile(t)

@@ -1,10 +1,12 @@
-// Package role names the goroutines of a client. Profiles and traces show the name as labels. A
-// goroutine gets the labels of the goroutine that starts it. Without labels of its own, a
-// goroutine that reads from a connection would have the labels of the first caller for hours, and
-// profiles would count its work for that caller.
+// Package work has what the goroutines of a client have in common: a Cast names them, and a Backlog
+// does work that its callers must not wait for.
+//
+// Profiles and traces show a name as labels. A goroutine gets the labels of the goroutine that starts
+// it. Without labels of its own, a goroutine that reads from a connection would have the labels of the
+// first caller for hours, and profiles would count its work for that caller.
 //
 // It imports no package of this project. All its functions and types are safe for concurrent use.
-package role
+package work
 
 import (
 	"context"

@@ -1,17 +1,12 @@
-// Package backlog does work that its callers must not wait for. It imports only package role.
-package backlog
+package work
 
-import (
-	"sync"
-
-	"github.com/wheellock/wheellock/lock/internal/support/role"
-)
+import "sync"
 
 // Backlog does work that its callers must not wait for, one piece after the other. It has a
 // goroutine while there is work. All methods are safe for concurrent use, after Init.
 type Backlog[T any] struct {
 	// immutable after Init
-	cast *role.Cast
+	cast *Cast
 	role string
 	do   func(T)
 
@@ -23,7 +18,7 @@ type Backlog[T any] struct {
 }
 
 // Init makes b call do for each piece of work, on a goroutine of that role.
-func (b *Backlog[T]) Init(cast *role.Cast, role string, do func(T)) {
+func (b *Backlog[T]) Init(cast *Cast, role string, do func(T)) {
 	b.cast, b.role, b.do = cast, role, do
 	b.idle.L = &b.mu
 }

@@ -1,4 +1,4 @@
-package backlog_test
+package work_test
 
 import (
 	"testing"
@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/wheellock/wheellock/lock/internal/support/backlog"
+	"github.com/wheellock/wheellock/lock/internal/support/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestTheQueueIsBoundedAndInOrder: what waits for work that does not end.
 func TestTheQueueIsBoundedAndInOrder(t *testing.T) {
-	var b backlog.Backlog[int]
+	var b work.Backlog[int]
 	var did []int
 	began, end := make(chan struct{}, 10), make(chan struct{})
 	b.Init(nil, "work", func(x int) {
