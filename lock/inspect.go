@@ -15,8 +15,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
 
 // Info describes a lock of any kind as Redis has it.
@@ -184,7 +184,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		}
 		holders := key.Holders()
 		these := call
-		these.Args = call.Args.Into(args.List{})
+		these.Args = call.Args.Into(resp.Args{})
 		if reply, err = m.c.ask(ctx, "force", m.name, these.With(holders)); err != nil {
 			return false, err
 		}

@@ -3,7 +3,6 @@ package wire
 import (
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -12,7 +11,7 @@ import (
 type Call struct {
 	Script *script.Script
 	Keys   int
-	Args   args.List
+	Args   resp.Args
 	Last   time.Time // the call must not be carried out later; zero if there is no such time
 	// Least is the smallest token that the script may mint. It is above 0 only for a script
 	// that can also take the lock without its counter, which is the second key.
@@ -32,7 +31,7 @@ func (c Call) Alone() Call {
 }
 
 // published appends the command that publishes, unless it is PUBLISH: nil.
-func published(all args.List, publish any) args.List {
+func published(all resp.Args, publish any) resp.Args {
 	if publish == nil {
 		return all
 	}
@@ -41,7 +40,7 @@ func published(all args.List, publish any) args.List {
 
 // says appends the command that publishes, or a channel: a string, or what says so when it is
 // written.
-func says(all args.List, publish any) args.List {
+func says(all resp.Args, publish any) resp.Args {
 	if text, ok := publish.(string); ok {
 		return all.Add(text)
 	}
@@ -49,7 +48,7 @@ func says(all args.List, publish any) args.List {
 }
 
 // list returns arguments of a call, most of which have room where they are.
-func list(values ...any) args.List { return args.Of(argsSize, values...) }
+func list(values ...any) resp.Args { return resp.ArgsOf(argsSize, values...) }
 
 // argsSize is how long most arguments are together.
 const argsSize = 192

@@ -15,7 +15,6 @@ import (
 
 	"github.com/wheellock/wheellock/integration/points"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
 	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
@@ -536,12 +535,12 @@ func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
 	field := string(o.AppendField(nil))
 	switch o.Class() {
 	case carrier.Readers:
-		return wire.Call{Script: script.RwRenew, Keys: 1, Args: args.Of(0, o.Key(), lease, l.cfg.ID+":", field)}
+		return wire.Call{Script: script.RwRenew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), lease, l.cfg.ID+":", field)}
 	case carrier.Permits:
 		now := time.Now().Add(l.Ahead()).UnixMilli()
-		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: args.Of(0, o.Key(), now+lease, now, field)}
+		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), now+lease, now, field)}
 	}
-	return wire.Call{Script: script.Renew, Keys: 1, Args: args.Of(0, o.Key(), lease, l.cfg.ID+":", field)}
+	return wire.Call{Script: script.Renew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), lease, l.cfg.ID+":", field)}
 }
 
 // other is where r goes that was answered so, because its key is there; nil if it was answered.

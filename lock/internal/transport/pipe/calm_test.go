@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -48,7 +47,7 @@ func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 					busy(p, c)
 				}
 				led := p.led
-				r := new(Requests).New("m", script.Acquire, 1, nil, args.Of(0, "m", "1"))
+				r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
 				require.Equal(t, busy == nil, p.lead(c, r))
 				if busy != nil {
 					require.Equal(t, led, p.led, "what another has is left to it")
@@ -101,7 +100,7 @@ func TestWhatIsWrittenHasAReader(t *testing.T) {
 		p := &Pipe{cfg: &Config{Timeout: time.Minute, LeadAfter: 1}}
 		c := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
 		c.give(before)
-		r := new(Requests).New("m", script.Acquire, 1, nil, args.Of(0, "m", "1"))
+		r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
 		_, _, alive := c.expect([]*Request{r}, time.Now())
 		require.True(t, alive)
 		require.Equal(t, after, c.turn)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -35,7 +34,7 @@ type Request struct {
 
 	// owned by the connection until it is completed
 	keys   int       // how many of args are keys
-	args   args.List // without the time limit
+	args   resp.Args // without the time limit
 	limit  int64     // of a script that expires; 0 is none
 	asText bool      // the server has forgotten the SHA
 	asking bool      // ASKING comes first: the key is on the server that its slot is just being moved to
@@ -92,7 +91,7 @@ type Requests struct {
 // New returns a pending request for s. The first keys of args are keys. args is copied.
 // key chooses the connection. If the answer comes when no caller waits for it, late gets
 // it. late may be nil, and must not wait.
-func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer), args args.List) *Request {
+func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer), args resp.Args) *Request {
 	r, _ := rs.pool.Get().(*Request)
 	if r == nil {
 		r = &Request{done: make(chan struct{}, 1)}

@@ -22,7 +22,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wheellock/wheellock/integration/faultproxy"
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
@@ -355,7 +354,7 @@ func yes(command []string) string {
 
 // acquire returns a request that yes answers with id.
 func (b *bench) acquire(id int, late func(pipe.Answer)) *pipe.Request {
-	return b.requests.New("m", script.Acquire, 1, late, args.Of(0, "m", strconv.Itoa(id)))
+	return b.requests.New("m", script.Acquire, 1, late, resp.ArgsOf(0, "m", strconv.Itoa(id)))
 }
 
 // call puts a request and waits for its answer.

@@ -10,9 +10,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -59,7 +59,7 @@ func TestARequestThatIsAnsweredUnaskedIsNotUsedAgainWhileItIsWritten(t *testing.
 		}
 		p := pipe.New(t.Context(), cfg)
 		var requests pipe.Requests
-		r := requests.New("m", script.Acquire, 1, nil, args.Of(0, "m", "client:1"))
+		r := requests.New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "client:1"))
 		p.Put(r)
 		require.ErrorContains(t, requests.Await(t.Context(), r).Err, "max number of clients")
 		close(c.answered)

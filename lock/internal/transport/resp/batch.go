@@ -3,7 +3,6 @@ package resp
 import (
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -31,9 +30,9 @@ func (b *Batch) Command(name string, numbers ...int64) error {
 		}
 		return b.conn.Send(name, all...)
 	}
-	b.text = args.AppendBulk(args.AppendCount(b.text, 1+len(numbers)), name)
+	b.text = AppendBulk(AppendCount(b.text, 1+len(numbers)), name)
 	for _, n := range numbers {
-		b.text = args.AppendInt(b.text, n)
+		b.text = AppendInt(b.text, n)
 	}
 	b.below.requests.wrote(0, int64(len(name)), false)
 	return nil
@@ -49,9 +48,9 @@ func (b *Batch) Texts(name string, texts ...string) error {
 		return b.conn.Send(name, all...)
 	}
 	longest := len(name)
-	b.text = args.AppendBulk(args.AppendCount(b.text, 1+len(texts)), name)
+	b.text = AppendBulk(AppendCount(b.text, 1+len(texts)), name)
 	for _, s := range texts {
-		b.text = args.AppendBulk(b.text, s)
+		b.text = AppendBulk(b.text, s)
 		longest = max(longest, len(s))
 	}
 	b.below.requests.wrote(0, int64(longest), false)
@@ -60,7 +59,7 @@ func (b *Batch) Texts(name string, texts ...string) error {
 
 // Script adds a call of a script by its SHA or, if asText, with its text. The first keys of list
 // are keys. more are further arguments after list.
-func (b *Batch) Script(s *script.Script, asText bool, keys int, list args.List, more ...int64) error {
+func (b *Batch) Script(s *script.Script, asText bool, keys int, list Args, more ...int64) error {
 	list = list.Now()
 	if b.below == nil {
 		return b.send(s, asText, keys, list, more)
@@ -69,20 +68,20 @@ func (b *Batch) Script(s *script.Script, asText bool, keys int, list args.List, 
 	if asText {
 		command, id = "EVAL", s.Text()
 	}
-	b.text = args.AppendCount(b.text, 3+list.Len()+len(more))
-	b.text = args.AppendBulk(b.text, command)
-	b.text = args.AppendBulk(b.text, id)
-	b.text = args.AppendInt(b.text, int64(keys))
+	b.text = AppendCount(b.text, 3+list.Len()+len(more))
+	b.text = AppendBulk(b.text, command)
+	b.text = AppendBulk(b.text, id)
+	b.text = AppendInt(b.text, int64(keys))
 	b.text = append(b.text, list.Text()...)
 	for _, n := range more {
-		b.text = args.AppendInt(b.text, n)
+		b.text = AppendInt(b.text, n)
 	}
 	b.below.requests.wrote(int64(keys), int64(max(list.Longest(), len(id))), asText || s.Large())
 	return nil
 }
 
 // send is Script through redigo.
-func (b *Batch) send(s *script.Script, asText bool, keys int, list args.List, more []int64) error {
+func (b *Batch) send(s *script.Script, asText bool, keys int, list Args, more []int64) error {
 	command, all := "EVALSHA", make([]any, 0, 2+list.Len()+len(more))
 	if all = append(all, s.SHAArg(), keys); asText {
 		command, all[0] = "EVAL", s.Text()

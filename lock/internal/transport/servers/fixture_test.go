@@ -15,8 +15,8 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
-	"github.com/wheellock/wheellock/lock/internal/transport/args"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -181,7 +181,7 @@ func keyOf(slot int) string {
 // ask sends a request and returns how it ended.
 func (f *fixture) ask(ctx context.Context, key string) error {
 	var requests pipe.Requests
-	r := requests.New(key, script.Token, 1, nil, args.Of(0, key, 1))
+	r := requests.New(key, script.Token, 1, nil, resp.ArgsOf(0, key, 1))
 	f.router.Send(ctx, key, r)
 	return requests.Await(f.t.Context(), r).Err
 }

@@ -1,4 +1,4 @@
-package args
+package resp
 
 import (
 	"testing"
@@ -7,16 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// said is an argument that says what it is when it is written.
-type said struct{ text *string }
-
-func (s said) RedisArg() any { return *s.text }
-
 // TestArgumentsAreCutAndJoined: of any arguments, some of which say later what they are.
 func TestArgumentsAreCutAndJoined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want [2][]string
-		var made [2]List
+		var made [2]Args
 		for i := range made {
 			for range rapid.IntRange(1, 6).Draw(t, "n") {
 				text := rapid.StringN(0, 30, -1).Draw(t, "text")
@@ -37,15 +32,15 @@ func TestArgumentsAreCutAndJoined(t *testing.T) {
 		require.Equal(t, want[0][0], a.Now().First())
 		n := rapid.IntRange(0, b.Len()).Draw(t, "cut")
 		require.Equal(t, want[1][n:], append([]string{}, b.Behind(n).Strings()...))
-		joined := a.Into(List{}).Append(b.Behind(n))
+		joined := a.Into(Args{}).Append(b.Behind(n))
 		require.Equal(t, append(append([]string{}, want[0]...), want[1][n:]...), joined.Strings())
 		require.Equal(t, len(joined.Strings()), joined.Len())
 		require.Equal(t, want[0], a.Strings(), "what it was joined from is as it was")
 		require.Equal(t, want[1], b.Strings())
 
 		// A copy does not change with what is added to the one that it was copied from.
-		old := Of(1000, "old")
-		first, second := a.Into(old), a.Into(List{})
+		old := ArgsOf(1000, "old")
+		first, second := a.Into(old), a.Into(Args{})
 		_ = first.Add("x")
 		require.Equal(t, want[0], second.Strings())
 		require.Equal(t, want[0], first.Strings())
@@ -53,14 +48,14 @@ func TestArgumentsAreCutAndJoined(t *testing.T) {
 }
 
 func TestAnArgumentOfAnotherTypeIsAFault(t *testing.T) {
-	require.Panics(t, func() { Of(0, 1.5) })
+	require.Panics(t, func() { ArgsOf(0, 1.5) })
 }
 
 // TestAListNeedsOneAllocation: its arguments are written into one piece of memory.
 func TestAListNeedsOneAllocation(t *testing.T) {
 	name, n := "m", int64(123456)
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
-		a := Of(100, name, n, 7, nil, name)
+		a := ArgsOf(100, name, n, 7, nil, name)
 		if a.Len() != 5 {
 			panic("not five")
 		}

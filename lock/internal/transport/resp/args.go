@@ -1,5 +1,4 @@
-// Package args has arguments of commands, encoded once in RESP.
-package args
+package resp
 
 import (
 	"fmt"
@@ -7,8 +6,8 @@ import (
 	"strconv"
 )
 
-// List has the arguments of a command as they are sent, in one piece of memory.
-type List struct {
+// Args has the arguments of a command as they are sent, in one piece of memory.
+type Args struct {
 	text    []byte
 	n       int
 	longest int
@@ -24,14 +23,14 @@ type later struct {
 // Argument chooses its text when it is written. It is the same as redigo's redis.Argument.
 type Argument interface{ RedisArg() any }
 
-// Of returns a List of values, each of which is a string, bytes, an int, an int32, an int64, or nil
+// ArgsOf returns Args of values, each of which is a string, bytes, an int, an int32, an int64, or nil
 // for the empty string. size is about their length together.
-func Of(size int, values ...any) List {
-	return List{text: make([]byte, 0, size)}.Add(values...)
+func ArgsOf(size int, values ...any) Args {
+	return Args{text: make([]byte, 0, size)}.Add(values...)
 }
 
 // Add returns a with more values, as append does. Do not use a afterwards.
-func (a List) Add(values ...any) List {
+func (a Args) Add(values ...any) Args {
 	for _, v := range values {
 		switch v := v.(type) {
 		case string:
@@ -54,7 +53,7 @@ func (a List) Add(values ...any) List {
 }
 
 // AddStrings is Add of strings.
-func (a List) AddStrings(values []string) List {
+func (a Args) AddStrings(values []string) Args {
 	for _, v := range values {
 		a = a.add(v)
 	}
@@ -62,7 +61,7 @@ func (a List) AddStrings(values []string) List {
 }
 
 // AddBytes is Add of one value, in memory that may be used again.
-func (a List) AddBytes(value []byte) List {
+func (a Args) AddBytes(value []byte) Args {
 	a.text = AppendBulk(a.text, value)
 	a.n++
 	a.longest = max(a.longest, len(value))
@@ -70,7 +69,7 @@ func (a List) AddBytes(value []byte) List {
 }
 
 // AddInt is Add of a number.
-func (a List) AddInt(n int64) List {
+func (a Args) AddInt(n int64) Args {
 	a.text = AppendInt(a.text, n)
 	a.n++
 	a.longest = max(a.longest, 20)
@@ -79,7 +78,7 @@ func (a List) AddInt(n int64) List {
 
 // AddAny is Add of values of any type that redigo takes, encoded as redigo does. An Argument
 // is called each time that it is written.
-func (a List) AddAny(values ...any) List {
+func (a Args) AddAny(values ...any) Args {
 	for _, v := range values {
 		switch w := v.(type) {
 		case Argument:
@@ -102,7 +101,7 @@ func (a List) AddAny(values ...any) List {
 	return a
 }
 
-func (a List) add(s string) List {
+func (a Args) add(s string) Args {
 	a.text = AppendBulk(a.text, s)
 	a.n++
 	a.longest = max(a.longest, len(s))
@@ -110,17 +109,17 @@ func (a List) add(s string) List {
 }
 
 // Len returns the number of arguments.
-func (a List) Len() int { return a.n }
+func (a Args) Len() int { return a.n }
 
 // First returns the first argument.
-func (a List) First() string {
+func (a Args) First() string {
 	s, _ := cutBulk(a.text)
 	return string(s)
 }
 
 // Behind returns the arguments after the first n. They share memory with a.
-func (a List) Behind(n int) List {
-	b := List{text: a.text, n: a.n - n, longest: a.longest}
+func (a Args) Behind(n int) Args {
+	b := Args{text: a.text, n: a.n - n, longest: a.longest}
 	for range n {
 		_, b.text = cutBulk(b.text)
 	}
@@ -133,14 +132,14 @@ func (a List) Behind(n int) List {
 }
 
 // Into returns a copy of a in the memory of old, which must not be used any more.
-func (a List) Into(old List) List {
+func (a Args) Into(old Args) Args {
 	a.text = append(old.text[:0], a.text...)
 	return a
 }
 
 // Append returns a with the arguments of b added.
-func (a List) Append(b List) List {
-	c := List{text: append(a.text, b.text...), n: a.n + b.n, longest: max(a.longest, b.longest), later: a.later}
+func (a Args) Append(b Args) Args {
+	c := Args{text: append(a.text, b.text...), n: a.n + b.n, longest: max(a.longest, b.longest), later: a.later}
 	for _, l := range b.later {
 		c.later = append(c.later[:len(c.later):len(c.later)], later{l.nth + a.n, l.arg})
 	}
@@ -148,11 +147,11 @@ func (a List) Append(b List) List {
 }
 
 // Now returns a with the present text of each Argument.
-func (a List) Now() List {
+func (a Args) Now() Args {
 	if len(a.later) == 0 {
 		return a
 	}
-	known, rest := List{text: make([]byte, 0, len(a.text)+64)}, a.text
+	known, rest := Args{text: make([]byte, 0, len(a.text)+64)}, a.text
 	for i := range a.n {
 		var s []byte
 		if s, rest = cutBulk(rest); len(a.later) > 0 && a.later[0].nth == i {
@@ -166,7 +165,7 @@ func (a List) Now() List {
 
 // All returns the arguments one by one. They share memory with a. An Argument is empty, see
 // Now.
-func (a List) All() iter.Seq[[]byte] {
+func (a Args) All() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for rest := a.text; len(rest) > 0; {
 			var s []byte
@@ -178,7 +177,7 @@ func (a List) All() iter.Seq[[]byte] {
 }
 
 // Strings returns the arguments as strings.
-func (a List) Strings() []string {
+func (a Args) Strings() []string {
 	all := make([]string, 0, a.n)
 	for s := range a.Now().All() {
 		all = append(all, string(s))
@@ -187,10 +186,10 @@ func (a List) Strings() []string {
 }
 
 // Text returns a as it is sent.
-func (a List) Text() []byte { return a.text }
+func (a Args) Text() []byte { return a.text }
 
 // Longest returns an upper bound of the length of the longest argument.
-func (a List) Longest() int { return a.longest }
+func (a Args) Longest() int { return a.longest }
 
 // AppendBulk appends a bulk string.
 func AppendBulk[T string | []byte](to []byte, s T) []byte {
