@@ -5,31 +5,46 @@ package lock
 //
 // # Packages
 //
-// The packages of lock/internal do one thing each, and do not import package lock:
+// The packages of lock/internal do one thing each, and do not import package lock. They stand in
+// five folders.
 //
-//	keys       names of keys and channels
-//	owner      who holds a lock, and how a context carries the owner
-//	wire       the calls of scripts that go to Redis, and the answers
-//	args       the arguments of a call, as they go over the wire
-//	sender     sends calls to the servers of their keys
-//	orphans    gives back what no caller is responsible for
+// engine is what a lock is:
+//
 //	hold       one acquisition, from its first script to its last
 //	locktable  the holds and the waiting calls of a client, by name
 //	waitqueue  which of a client's callers tries next, and when; without I/O
+//	orphans    gives back what no caller is responsible for
 //	several    several members as one lock: votes, a quorum, members that come back, waiting
 //	watch      channels and contexts that end together
-//	backlog    work for which its callers must not wait
-//	wait       pauses, deadlines that many calls share, and the source of randomness
-//	role       the names of goroutines in profiles
+//	owner      who holds a lock, and how a context carries the owner
+//
+// transport brings requests to servers and answers back:
+//
+//	network    what the engine sees of the servers: scripts, messages, renewals
+//	servers    the servers of a client, and which of them has a key
+//	pipe       the connections for scripts
 //	carrier    the renewals of many holds in one call
-//	servers    the servers of a client
-//	pipe, pubsub, dialing, resp  the connections to a server
-//	diagnosis  what Client.Check asks, what an answer or a setting means, and what to do
-//	record     every record of the log in one table, with its bound
+//	pubsub     the connection for messages
+//	resp       requests and replies as they go over a connection
+//	dialing    opening a connection within a limit
 //	endpoint   what a URL says
-//	network    what holds see of the servers
+//
+// format is what Redis and Redisson read:
+//
+//	keys       names of keys and channels
+//	wire       the calls of scripts that go to Redis, and the answers
+//
+// support knows no locks:
+//
+//	work       work for which its callers must not wait, and the names of goroutines in profiles
+//	wait       pauses, deadlines that many calls share, and the source of randomness
+//	record     every record of the log in one table, with its bound
+//	diagnosis  what Client.Check asks, what an answer or a setting means, and what to do
+//
+// proof is only for tests:
+//
 //	twin       a model of the scripts, with which tests compare them
-//	simulation runs the product under a scheduler, for tests
+//	simulation runs the product under a scheduler
 //
 // Package lock itself has the types that users see: each object in the file of
 // its name, Client and its Config, errors, hooks and counts. Held is a type of

@@ -10,9 +10,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
+	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
-	"github.com/wheellock/wheellock/lock/internal/transport/sender"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -69,7 +69,7 @@ func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answe
 	call = call.With(a.k.Orphans.Named(kinds[a.Kind].family, a.Name))
 	a.k.Counts.Tries.Add(1)
 	if call.Least > 0 {
-		return sender.Mint(ctx, a.k.Network, a.Name, call, late)
+		return network.Mint(ctx, a.k.Network, a.Name, call, late)
 	}
 	return a.k.Network.Send(ctx, a.Name, call, late)
 }

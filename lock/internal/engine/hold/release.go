@@ -12,8 +12,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
-	"github.com/wheellock/wheellock/lock/internal/transport/sender"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -98,7 +98,7 @@ func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listenin
 		if n.Over {
 			call.End = &wire.EndOfRun{Ours: m.ours, Publish: k.calls.publish(name), Await: n.Reservation, Anyway: n.Open}
 		}
-		return sender.Mint(ctx, k.Network, name, call.Call(), late)
+		return network.Mint(ctx, k.Network, name, call.Call(), late)
 	})
 	if ans.Err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {

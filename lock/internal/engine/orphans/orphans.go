@@ -12,14 +12,14 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
+	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
-	"github.com/wheellock/wheellock/lock/internal/transport/sender"
 )
 
 // Orphans has the pending releases of a client. All methods are safe for concurrent use.
 type Orphans struct {
 	// immutable
-	sender     sender.Sender
+	sender     network.Sender
 	closeAfter time.Duration
 	random     *rand.Rand
 
@@ -98,7 +98,7 @@ const (
 // New returns Orphans that send their releases through s. closeAfter is how long Close
 // waits. random must be safe for concurrent use. It keeps clients from sending at the same
 // time.
-func New(s sender.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans {
+func New(s network.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans {
 	return &Orphans{sender: s, random: random, closeAfter: closeAfter, owed: make(map[string][]*orphan), crowds: make(map[string]*crowd)}
 }
 

@@ -315,12 +315,12 @@ func elsewhere(how string, slot, to int) error {
 	return redis.Error(fmt.Sprintf("%s %d %d", how, slot, to))
 }
 
-// Send implements sender.Sender.
+// Send implements network.Sender.
 func (f *fleet) Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
 	return f.to(key).Send(ctx, key, call, late)
 }
 
-// Post implements sender.Sender.
+// Post implements network.Sender.
 func (f *fleet) Post(key string, call wire.Call, late func(pipe.Answer)) {
 	f.to(key).Post(key, call, late)
 }

@@ -396,7 +396,7 @@ func (l *link) anySlot() int {
 // maxLates is how often a call that came late is sent again.
 const maxLates = 3
 
-// Send implements sender.Sender.
+// Send implements network.Sender.
 func (l *link) Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
 	points.Here("send")
 	for lates := 0; ; lates++ {
@@ -459,7 +459,7 @@ func (l *link) apart() time.Duration {
 
 var errTimeout = errors.New("i/o timeout")
 
-// Post implements sender.Sender.
+// Post implements network.Sender.
 func (l *link) Post(key string, call wire.Call, late func(pipe.Answer)) { l.post(key, call, late, 0) }
 
 // post is Post of a call that came late so often.

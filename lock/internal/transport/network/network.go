@@ -8,19 +8,21 @@
 package network
 
 import (
+	"context"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
 	"github.com/wheellock/wheellock/lock/internal/support/work"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
-	"github.com/wheellock/wheellock/lock/internal/transport/sender"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/renewal"
 )
 
 // Network is the servers of a client. All methods are safe for concurrent use.
 type Network interface {
-	sender.Sender
+	Sender
 	// Unanswered returns how many calls of Send got no answer.
 	Unanswered() uint64
 	// Refused returns how many calls of Send, and how many batches of renewals, got an error of Redis
@@ -38,6 +40,17 @@ type Network interface {
 	// Close ends all running calls with the error why, and returns when no goroutine of the
 	// Network runs. The watchdog is already closed.
 	Close(why error)
+}
+
+// Sender sends scripts. All traffic between the holds of a client and its servers goes through
+// a Sender, except renewals and messages. So a simulation can treat each script as one event and
+// its answer as another. All methods are safe for concurrent use.
+type Sender interface {
+	// Send sends a call to the server of key and waits for the answer until ctx ends. An answer
+	// that comes later goes to late, unless late is nil.
+	Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer
+	// Post sends a call and does not wait. The answer goes to late.
+	Post(key string, call wire.Call, late func(pipe.Answer))
 }
 
 // Server is one server of a Network. Two of them are equal if they are the same server.

@@ -1,18 +1,27 @@
 package network
 
 import (
+	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/transport/sender"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 )
 
 // Routed is the Network of the servers that a pool or a Topology leads to.
 type Routed struct {
-	*sender.Routed
-	router  *servers.Router // immutable
-	refused *atomic.Uint64  // batches of renewals
+	// immutable
+	router *servers.Router
+	closed error
+
+	requests   pipe.Requests
+	unanswered atomic.Uint64
+	refused    atomic.Uint64 // calls of Send and batches of renewals
 }
 
 var _ Network = (*Routed)(nil)
@@ -23,19 +32,56 @@ func Connect(cfg Config) (Network, error) {
 	if other, ok := cfg.Servers.Topology.(Connector); ok {
 		return other.Connect(cfg)
 	}
+	n := &Routed{closed: cfg.Closed}
 	to := cfg.Servers
 	to.Moved = cfg.Moved
-	refused := new(atomic.Uint64)
-	to.Opened = func(s *servers.Server) (servers.Attachment, error) { return newLane(&cfg, s, refused) }
-	router, err := servers.New(to)
-	if err != nil {
+	to.Opened = func(s *servers.Server) (servers.Attachment, error) { return newLane(&cfg, s, &n.refused) }
+	var err error
+	if n.router, err = servers.New(to); err != nil {
 		return nil, err
 	}
-	return &Routed{Routed: sender.New(router, cfg.Closed), router: router, refused: refused}, nil
+	return n, nil
 }
 
+// Send implements Network.
+func (n *Routed) Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
+	r := n.request(key, call, late)
+	n.router.Send(ctx, key, r)
+	a := n.requests.Await(ctx, r)
+	if _, refused := a.Err.(redis.Error); refused {
+		n.refused.Add(1)
+	} else if n.isUnanswered(a) {
+		n.unanswered.Add(1)
+	}
+	return a
+}
+
+// isUnanswered reports whether the server did not answer, if it did not refuse. It returns false if
+// the caller has left or the client is closed.
+func (n *Routed) isUnanswered(a pipe.Answer) bool {
+	return a.Err != nil && !a.Left && !errors.Is(a.Err, n.closed)
+}
+
+func (n *Routed) request(key string, call wire.Call, late func(pipe.Answer)) *pipe.Request {
+	r := n.requests.New(key, call.Script, call.Keys, late, call.Args)
+	if !call.Last.IsZero() {
+		r.Within(call.Last)
+	}
+	return r
+}
+
+// Post implements Network.
+func (n *Routed) Post(key string, call wire.Call, late func(pipe.Answer)) {
+	r := n.request(key, call, late)
+	r.Post()
+	n.router.Server(key).Put(r) // no caller waits, not even until the server is known
+}
+
+// Unanswered implements Network.
+func (n *Routed) Unanswered() uint64 { return n.unanswered.Load() }
+
 // Refused implements Network.
-func (n *Routed) Refused() uint64 { return n.Routed.Refused() + n.refused.Load() }
+func (n *Routed) Refused() uint64 { return n.refused.Load() }
 
 // Server implements Network.
 func (n *Routed) Server(key string) Server { return server{n.router.Server(key)} }

@@ -1,4 +1,4 @@
-package sender_test
+package network_test
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
-	"github.com/wheellock/wheellock/lock/internal/transport/sender"
 )
 
 // told answers one call after the other as it was told.
@@ -63,7 +63,7 @@ func TestALockIsTakenWithoutItsTokenWhileItsSlotMoves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &told{answers: test.answers}
-			a := sender.Mint(t.Context(), s, "m", wire.Acquire{Name: "m", Counter: "c", Field: []byte("f"), Least: 5}.Call(), nil)
+			a := network.Mint(t.Context(), s, "m", wire.Acquire{Name: "m", Counter: "c", Field: []byte("f"), Least: 5}.Call(), nil)
 			require.Equal(t, test.reply, a.Reply.Any())
 			require.Equal(t, test.sent, s.sent)
 			if len(s.keys) == 3 {
