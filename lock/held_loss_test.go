@@ -289,7 +289,7 @@ func TestDoGivesItsFunctionTheHold(t *testing.T) {
 
 // TestDoReportsALossOnce: its function returns what ended its context, and Unlock says the same.
 func TestDoReportsALossOnce(t *testing.T) {
-	c := fixture.ClientOf(t, onRedis(t), lock.Config{Lease: time.Second})
+	c := fixture.ClientOf(t, onRedis(t), lock.Config{Lease: 3 * time.Second})
 	ctx := bounded.Context(t)
 	lost := func(ctx context.Context) error {
 		<-ctx.Done()
@@ -335,7 +335,7 @@ func TestAHolderIsToldOfItsLossWhateverTheTablesAreUsedFor(t *testing.T) {
 	s := onRedis(t)
 	ctx := bounded.Context(t)
 	hook := make(chan lock.Event, 3)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second, Hooks: lock.Hooks{Lost: func(e lock.Event) { hook <- e }}})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second, Hooks: lock.Hooks{Lost: func(e lock.Event) { hook <- e }}})
 	fixed, err := c.Mutex(t.Name()+"fixed").LockFor(ctx, 300*time.Millisecond)
 	require.NoError(t, err)
 	renewed := fixture.Hold(t, c.Mutex(t.Name()+"renewed").Lock)

@@ -322,7 +322,7 @@ func TestExtendMovesTheEndAndNeverShortens(t *testing.T) {
 
 func TestMixesOfLockAndLockForNeverShortenTrust(t *testing.T) {
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 	outer, err := mu.LockFor(ctx, time.Minute)
 	require.NoError(t, err)

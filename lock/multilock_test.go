@@ -457,7 +457,7 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 
 func TestAMultiLockOfEveryKindIsTakenAndGivenBackAsAWhole(t *testing.T) {
 	s := onRedis(t)
-	a, b := fixture.ClientOf(t, s, lock.Config{Lease: time.Second}), fixture.ClientOf(t, s, lock.Config{})
+	a, b := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	members := func(c *lock.Client) []*lock.Mutex {
 		rw := c.RWMutex(t.Name() + "rw")

@@ -166,12 +166,12 @@ func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 
 func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second, MaxPoll: time.Hour})
 	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 	ok, err := mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, ok)
-	held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond}).Mutex(t.Name()).Lock)
+	held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second}).Mutex(t.Name()).Lock)
 	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	ok, err = mu.ForceUnlock(ctx)

@@ -295,7 +295,7 @@ func TestRedissonsUnlockLatchIsNoneOfOurBusiness(t *testing.T) {
 func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 	s := onRedis(t)
 	ctx := bounded.Context(t)
-	holder := fixture.ClientOf(t, s, lock.Config{Lease: 600 * time.Millisecond})
+	holder := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	waiter := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held := fixture.Hold(t, holder.Mutex(t.Name()).Lock)
 	got := make(chan struct{})

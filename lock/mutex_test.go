@@ -162,7 +162,7 @@ func TestLockIsRenewedPastItsLease(t *testing.T) {
 
 func TestLossIsToldWithReasonAndEndsTheContext(t *testing.T) {
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	work := held.Context(ctx)
@@ -224,7 +224,7 @@ func TestUnlockWorksUnderACancelledContext(t *testing.T) {
 
 func TestScriptsAreLoadedAgainAfterAFlush(t *testing.T) {
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond})
 	ctx := bounded.Context(t)
 	for range 3 {
 		fixture.Do(t, s, "SCRIPT", "FLUSH")
@@ -399,7 +399,7 @@ func TestEveryKindOfMutexSaysHowItIsHeld(t *testing.T) {
 
 func TestDoUnlocksWhateverHappens(t *testing.T) {
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 	boom := errors.New("boom")
 	require.ErrorIs(t, mu.Do(ctx, func(ctx context.Context, _ *lock.Held) error {

@@ -153,7 +153,7 @@ func TestAHeldWhosePermitIsReleasedByIDIsToldAtItsNextRenewal(t *testing.T) {
 	for _, by := range []string{"own", "other"} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			c := fixture.ClientOf(t, s, lock.Config{Lease: 900 * time.Millisecond})
+			c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 			releaser := c
 			if by == "other" {
 				releaser = fixture.ClientOf(t, s, lock.Config{})

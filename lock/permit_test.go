@@ -118,9 +118,10 @@ func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {
 }
 
 func TestRedissonAndWeShareThePermits(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second, MaxPoll: time.Hour})
 	sem, ctx := c.PermitSemaphore(fixture.KeyOf(t)), bounded.Context(t)
 	taken, channel := "{"+sem.Name()+"}:timeout", "redisson_sc:{"+sem.Name()+"}"
 	fixture.Do(t, s, "SET", sem.Name(), 2)

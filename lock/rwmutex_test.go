@@ -197,9 +197,10 @@ func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 }
 
 func TestEachReadersHoldEndsAlone(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 400 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	short, err := mu.Reader().LockFor(ctx, 150*time.Millisecond)
 	require.NoError(t, err)
@@ -264,7 +265,7 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	ours := fixture.Hold(t, mu.Reader().Lock)
 	javaReads(t, s, mu.Name(), 30*time.Second)
@@ -467,7 +468,7 @@ func TestBadInputOfARWMutexIsRefused(t *testing.T) {
 
 func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 	s := onRedis(t)
-	cfg := lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour}
+	cfg := lock.Config{Lease: 3 * time.Second, MaxPoll: time.Hour}
 	a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	done, err := a.RWMutex(key).Writer().ForceUnlock(ctx)

@@ -88,7 +88,7 @@ func TestASemaphoreIsDeletedUnderItsWaiters(t *testing.T) {
 func TestPermitsOfADeletedSemaphoreAreLost(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 900 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	key, ctx := fixture.KeyOf(t), context.Background()
 	sem := c.PermitSemaphore(key)
 	require.NoError(t, sem.Set(ctx, 3))

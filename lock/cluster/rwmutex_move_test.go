@@ -85,7 +85,7 @@ func TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived(t *testing.T) {
 
 // whileMoving is Lock of what cannot be had before the slot has arrived.
 func whileMoving(ctx context.Context, m *lock.Mutex) error {
-	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // several tries on a busy machine
 	defer cancel()
 	_, err := m.Lock(ctx)
 	return err

@@ -39,7 +39,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	rc := onCluster(t)
 	ctx := bounded.Context(t)
 	name := onEach(t, rc, "multi:")
-	cfg := lock.Config{Lease: 2 * time.Second}
+	cfg := lock.Config{Lease: 10 * time.Second}
 	var wg sync.WaitGroup
 	inside, turns := 0, 0 // guarded by the locks alone; the race detector watches
 	var clients []*lock.Client
