@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
@@ -69,9 +69,9 @@ type Client struct {
 	telling  *telling
 	cast     work.Cast // its goroutines
 
-	owners atomic.Uint64  // the last fresh owner
-	closed atomic.Bool    // Close has begun
-	reigns several.Reigns // of the client's server, for a RedLock of which it is a member
+	owners atomic.Uint64 // the last fresh owner
+	closed atomic.Bool   // Close has begun
+	reigns quorum.Reigns // of the client's server, for a RedLock of which it is a member
 
 	releasing            sync.Once // releases the locks that are still held, see Config.ReleaseOnClose
 	released, unreleased int       // the numbers of locks; written only in releasing

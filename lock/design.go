@@ -14,7 +14,7 @@ package lock
 //	locktable  the holds and the waiting calls of a client, by name
 //	waitqueue  which of a client's callers tries next, and when; without I/O
 //	orphans    gives back what no caller is responsible for
-//	several    several members as one lock: votes, a quorum, members that come back, waiting
+//	quorum     several members as one lock: votes, a quorum, members that come back, waiting
 //	watch      channels and contexts that end together
 //	owner      who holds a lock, and how a context carries the owner
 //

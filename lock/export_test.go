@@ -5,7 +5,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 )
 
 // What tests of this package see of Client, Held and RedLock.
@@ -16,7 +16,7 @@ func (x *Held) In() *hold.Held                     { return x.in() }
 func ClientOf(m *Mutex) *Client                    { return m.c }
 func FlushLog(c *Client) func()                    { return c.telling.logger.Drain }
 func LabelOn(host string, cfg Config) string       { return cfg.label(host) }
-func (r *RedLock) Line() *several.Line             { return r.line }
+func (r *RedLock) Line() *quorum.Line              { return r.line }
 
 var (
 	PassLimit = passLimit

@@ -12,7 +12,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/lock/internal/engine/watch"
 )
 
@@ -81,7 +81,7 @@ func (x *MultiHeld) Members() int {
 	return x.members()
 }
 
-func (x *multiHold) members() int { return several.CountValid(x.present(), time.Now()) }
+func (x *multiHold) members() int { return quorum.CountValid(x.present(), time.Now()) }
 
 // Deadline returns the end of trust as it is now. For a MultiLock, it is the
 // earliest end of its members. For a RedLock, it is the time at which fewer than
@@ -90,7 +90,7 @@ func (x *multiHold) members() int { return several.CountValid(x.present(), time.
 // Deadline returns a time not after the loss.
 func (x *MultiHeld) Deadline() time.Time {
 	x.used()
-	if end, ok := several.Deadline(x.present(), x.need); ok {
+	if end, ok := quorum.Deadline(x.present(), x.need); ok {
 		return end
 	}
 	x.mu.Lock()

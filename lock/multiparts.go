@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 )
 
 // part is a member's hold.
-type part = several.Seat[seated]
+type part = quorum.Seat[seated]
 
 // given returns what the user gets of x, which is watched.
 func (x *multiHold) given() *MultiHeld {
@@ -45,7 +45,7 @@ func (x *multiHold) start() {
 	}
 	if x.from != nil { // it ends before its parts do, because of the allowance for clocks
 		x.mu.Lock()
-		end, _ := several.Deadline(x.parts, x.need)
+		end, _ := quorum.Deadline(x.parts, x.need)
 		x.timer = time.AfterFunc(time.Until(end), x.atDeadline)
 		x.mu.Unlock()
 	}
@@ -83,7 +83,7 @@ func (x *multiHold) partEnded(seat int, err error) {
 	if enough {
 		x.retakeLocked(seat, cause.Reason)
 		if x.timer != nil {
-			end, _ := several.Deadline(x.parts, x.need)
+			end, _ := quorum.Deadline(x.parts, x.need)
 			x.timer.Reset(time.Until(end)) // the loss has moved it earlier
 		}
 	}
@@ -99,7 +99,7 @@ func (x *multiHold) atDeadline() {
 		return
 	}
 	x.mu.Lock()
-	end, ok := several.Deadline(x.parts, x.need)
+	end, ok := quorum.Deadline(x.parts, x.need)
 	left := time.Until(end)
 	if ok && left > 0 {
 		x.timer.Reset(left)
@@ -128,7 +128,7 @@ func (x *multiHold) look() error {
 			return cause
 		}
 		parts := x.present()
-		if several.CountValid(parts, time.Now()) >= x.need || x.loseIf(parts, x.whyNotValid(parts)) {
+		if quorum.CountValid(parts, time.Now()) >= x.need || x.loseIf(parts, x.whyNotValid(parts)) {
 			break
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 )
 
 // QuorumError says why there was no quorum for a RedLock. By errors.Is, it is
@@ -82,15 +82,15 @@ func (e *QuorumError) Is(target error) bool {
 func (e *QuorumError) final() bool { return e.Refused > e.Members-e.Quorum }
 
 // noQuorum returns the error of an attempt without a quorum.
-func (r *RedLock) noQuorum(y *several.Tally[seated]) *QuorumError {
+func (r *RedLock) noQuorum(y *quorum.Tally[seated]) *QuorumError {
 	e := &QuorumError{
 		Name: r.members[0].name, Members: len(r.members), Quorum: r.need,
-		Acquired: y.Count(several.Yes), Held: y.Count(several.Held), NoVote: y.Count(several.None),
-		Refused: y.Count(several.Refused), Unknown: y.Count(several.Unknown), TTL: -1, held: make([]bool, len(r.members)),
+		Acquired: y.Count(quorum.Yes), Held: y.Count(quorum.Held), NoVote: y.Count(quorum.None),
+		Refused: y.Count(quorum.Refused), Unknown: y.Count(quorum.Unknown), TTL: -1, held: make([]bool, len(r.members)),
 	}
 	var ttls []time.Duration
 	for _, b := range y.Ballots {
-		e.held[b.Member] = b.Vote == several.Held
+		e.held[b.Member] = b.Vote == quorum.Held
 		var other *HeldError
 		if errors.As(b.Err, &other) {
 			e.foreign = e.foreign || other.Foreign
@@ -98,7 +98,7 @@ func (r *RedLock) noQuorum(y *several.Tally[seated]) *QuorumError {
 				ttls = append(ttls, other.TTL)
 			}
 		}
-		if b.Vote == several.None {
+		if b.Vote == quorum.None {
 			b.Err = fmt.Errorf("lock: %q: %w", r.members[b.Member].name, b.Err)
 		}
 		if b.Err != nil {

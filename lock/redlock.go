@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
@@ -52,7 +52,7 @@ type RedLock struct {
 	start   time.Time
 
 	silent []atomic.Int64 // by member: until when no attempt waits for its answer, in ns from start
-	line   *several.Line
+	line   *quorum.Line
 }
 
 // NewRedLock returns a lock on several independent masters, or one error with
@@ -133,14 +133,14 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	peers := make([]several.Peer, len(members))
+	peers := make([]quorum.Peer, len(members))
 	for i, m := range members {
 		peers[i] = peer{m}
 	}
 	pacing := locktable.PacingOf(waitqueue.Exclusive, members[0].c.cfg.MaxPoll, 0)
 	return &RedLock{
 		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
-		line: several.NewLine(peers, pacing, members[0].c.random), silent: make([]atomic.Int64, len(members)),
+		line: quorum.NewLine(peers, pacing, members[0].c.random), silent: make([]atomic.Int64, len(members)),
 	}, nil
 }
 
@@ -202,11 +202,11 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	ask, cancel := context.WithTimeout(wait.Sound(ctx), r.cfg.MemberTimeout)
 	defer cancel()
 	began := time.Now()
-	ballots := make(chan several.Ballot[seated], len(r.members))
+	ballots := make(chan quorum.Ballot[seated], len(r.members))
 	for i := range r.members {
 		go r.members[i].c.cast.As("ask a member", func() { ballots <- r.ask(ask, i, t) })() // ends with ask; the loop below waits for it
 	}
-	y := several.NewTally[seated](len(r.members))
+	y := quorum.NewTally[seated](len(r.members))
 	hurried := false
 	for range r.members {
 		y.Add(<-ballots)
@@ -218,14 +218,14 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 			// is back, it is about as fast as the others. If the quorum depends on it,
 			// it gets its full time in half of the attempts.
 			hurried = true
-			if y.Count(several.Yes) >= r.need || r.random().Uint64()%2 == 0 {
+			if y.Count(quorum.Yes) >= r.need || r.random().Uint64()%2 == 0 {
 				t := time.AfterFunc(time.Since(began)+5*time.Millisecond, cancel)
 				defer t.Stop()
 			}
 		}
 	}
 	for _, b := range y.Ballots {
-		if b.Vote != several.Unknown {
+		if b.Vote != quorum.Unknown {
 			r.silent[b.Member].Store(0)
 		} else if ask.Err() == context.DeadlineExceeded && wait.Ended(ctx) == nil {
 			r.silent[b.Member].Store(int64(time.Since(r.start) + silence*r.cfg.MemberTimeout))
@@ -249,7 +249,7 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 }
 
 // elect makes a hold of the members that an attempt has taken, or releases them.
-func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *founding, o owner.Owner) (*MultiHeld, error) {
+func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[seated], from *founding, o owner.Owner) (*MultiHeld, error) {
 	x := &multiHold{
 		from: from, need: r.need, spare: len(r.members) - r.need, spareTimeout: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
 	}
@@ -258,7 +258,7 @@ func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *fou
 		switch {
 		case !b.Took:
 			continue
-		case b.Vote == several.Yes:
+		case b.Vote == quorum.Yes:
 			x.parts = append(x.parts, r.partOf(b, from.terms))
 		default:
 			useless = append(useless, b.Part.Held)
@@ -281,7 +281,7 @@ func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *fou
 }
 
 // partOf returns the hold of a member that has voted.
-func (r *RedLock) partOf(b several.Ballot[seated], t hold.Terms) part {
+func (r *RedLock) partOf(b quorum.Ballot[seated], t hold.Terms) part {
 	lease := t.Lease
 	if t.Renewed {
 		lease = r.members[b.Member].c.cfg.Lease
@@ -290,8 +290,8 @@ func (r *RedLock) partOf(b several.Ballot[seated], t hold.Terms) part {
 }
 
 // ask takes a member and returns its vote.
-func (r *RedLock) ask(ctx context.Context, i int, t hold.Terms) several.Ballot[seated] {
-	return several.Ask(ctx, i, r.voter(i, t), r.cfg.Durable)
+func (r *RedLock) ask(ctx context.Context, i int, t hold.Terms) quorum.Ballot[seated] {
+	return quorum.Ask(ctx, i, r.voter(i, t), r.cfg.Durable)
 }
 
 func (r *RedLock) voter(i int, t hold.Terms) voter {

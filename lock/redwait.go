@@ -9,7 +9,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 )
@@ -36,9 +36,9 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 	}
 	ctx = owner.With(ctx, o, nil)
 	var held *MultiHeld
-	err = r.line.Run(ctx, several.Call{
+	err = r.line.Run(ctx, quorum.Call{
 		Owner: o, Shared: carried, Try: !t.Wait, Polite: polite,
-		Attempt: func(ctx context.Context) (several.Said, error) {
+		Attempt: func(ctx context.Context) (quorum.Said, error) {
 			var err error
 			held, err = r.askAll(ctx, t, o)
 			return r.said(err), err
@@ -52,7 +52,7 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 		},
 	})
 	switch {
-	case err == several.ErrBusy:
+	case err == quorum.ErrBusy:
 		return nil, &HeldError{Name: r.members[0].name}
 	case err != nil:
 		return nil, err
@@ -63,7 +63,7 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 }
 
 // said returns what a waiting call learns from an attempt that returned err.
-func (r *RedLock) said(err error) (s several.Said) {
+func (r *RedLock) said(err error) (s quorum.Said) {
 	if err == nil {
 		return s
 	}
@@ -102,7 +102,7 @@ func (r *RedLock) passing(err error) bool {
 // peer is a member of a RedLock as the waiters of the RedLock see it.
 type peer struct{ m *Mutex }
 
-var _ several.Peer = peer{}
+var _ quorum.Peer = peer{}
 
 // Has implements several.Peer.
 func (p peer) Has(o owner.Owner) bool { return p.m.heldBy(o) }
@@ -116,7 +116,7 @@ func (p peer) Watch(o owner.Owner, wake chan struct{}) (end func()) {
 func (p peer) Closing() <-chan struct{} { return p.m.c.closing }
 
 // Listener implements several.Peer.
-func (p peer) Listener(wake chan struct{}) several.Listener {
+func (p peer) Listener(wake chan struct{}) quorum.Listener {
 	return &peerListener{Listener: pubsub.NewListener(wake), m: p.m}
 }
 
@@ -127,9 +127,9 @@ type peerListener struct {
 }
 
 // News implements several.Listener.
-func (l *peerListener) News() several.News {
+func (l *peerListener) News() quorum.News {
 	n := l.Listener.News()
-	return several.News{Confirmed: n.Confirmed, Messages: n.Messages}
+	return quorum.News{Confirmed: n.Confirmed, Messages: n.Messages}
 }
 
 // Listen implements several.Listener.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 )
 
 // retake brings a member of a RedLock back into a hold that has lost it. While the hold is trusted
@@ -19,7 +19,7 @@ type retake struct {
 	x    *multiHold
 	seat int // in x.parts
 	lost part
-	how  several.Retake
+	how  quorum.Retake
 
 	// guarded by x.mu
 	timer   *time.Timer   // runs run
@@ -54,7 +54,7 @@ func (x *multiHold) retakeLocked(seat int, why Reason) {
 		lease = c.cfg.Lease
 	}
 	expired := !time.Now().Before(lost.Part.Deadline().Add(c.dog.Margin(lease)))
-	how, may := several.Retakes(why, expired, lost.Server, x.from.lock.cfg.Durable)
+	how, may := quorum.Retakes(why, expired, lost.Server, x.from.lock.cfg.Durable)
 	if !may {
 		return
 	}
@@ -118,7 +118,7 @@ func (w *retake) ask() (again bool) {
 	ctx := owner.With(context.Background(), x.owner, nil)
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
 	defer cancel()
-	left, again := several.AskAgain(ctx, w.how, w.lost.Member, r.voter(w.lost.Member, t), func(b several.Ballot[seated]) bool {
+	left, again := quorum.AskAgain(ctx, w.how, w.lost.Member, r.voter(w.lost.Member, t), func(b quorum.Ballot[seated]) bool {
 		return x.admit(w.seat, r.partOf(b, t))
 	})
 	if left.Took {
@@ -146,7 +146,7 @@ func (w *retake) terms() (hold.Terms, bool) {
 // hold is not valid without p, or if another member shares p's server.
 func (x *multiHold) admit(seat int, p part) bool {
 	x.mu.Lock()
-	if x.cause != nil || x.forgotten || x.state.Load() != isHeld || !several.Admits(x.parts, x.need, x.ended, p.Server, time.Now()) {
+	if x.cause != nil || x.forgotten || x.state.Load() != isHeld || !quorum.Admits(x.parts, x.need, x.ended, p.Server, time.Now()) {
 		x.mu.Unlock()
 		return false
 	}

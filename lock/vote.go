@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
@@ -26,7 +26,7 @@ type voter struct {
 	longest time.Duration // the longest lease that any process gives
 }
 
-var _ several.Member[seated] = voter{}
+var _ quorum.Member[seated] = voter{}
 
 // Take implements several.Member.
 func (m voter) Take(ctx context.Context) (seated, error) {
@@ -49,17 +49,17 @@ func (m voter) MayVote(ctx context.Context) (server string, err error) {
 	if !ok {
 		return "", badReply("uptime", m.name, reply)
 	}
-	s := several.StandingOf(u)
+	s := quorum.StandingOf(u)
 	return s.Server, s.MayVote(m.c.reigns.Known(s.Reign, time.Now()), m.longest)
 }
 
 // Failed implements several.Member.
-func (m voter) Failed(ctx context.Context, err error) several.Vote {
+func (m voter) Failed(ctx context.Context, err error) quorum.Vote {
 	switch {
 	case errors.Is(err, ErrNotAcquired):
-		return several.Held
+		return quorum.Held
 	case gotNoAnswer(err), wait.Ended(ctx) != nil:
-		return several.Unknown
+		return quorum.Unknown
 	}
-	return several.Refused
+	return quorum.Refused
 }

@@ -224,7 +224,7 @@ func run(ctx context.Context) error {
 	simulate := flag.Int("simulate", 0, "run the simulation in place of the tests, with `so many` small worlds and others")
 	draw := flag.Int("generate", 0, "plant `N` bugs that are drawn, in place of those of the list")
 	seed := flag.Uint64("seed", 1, "draw them with this `seed`")
-	in := flag.String("in", "lock/internal/engine/hold,lock/internal/engine/locktable,lock/internal/engine/several,lock/internal/engine/waitqueue,lock/internal/engine/orphans,lock/internal/transport/network", "draw them in these `packages`")
+	in := flag.String("in", "lock/internal/engine/hold,lock/internal/engine/locktable,lock/internal/engine/quorum,lock/internal/engine/waitqueue,lock/internal/engine/orphans,lock/internal/transport/network", "draw them in these `packages`")
 	flag.Var(&p, "part", "plant every Nth bug from the Kth on, `K/N`")
 	flag.Parse()
 	match, err := regexp.Compile(*only)

@@ -37,7 +37,7 @@ var promises = []promise{
 	{"P24", "A holder of a RedLock is told of a loss before its servers release a quorum.", "lock/redlock.go", []string{"redlock-told-late-after-a-loss", "redlock-without-drift"}},
 	{"P25", "A member of a RedLock that may have forgotten a hold has no vote.", "lock/redlock.go", []string{"redlock-asks-a-young-server"}},
 	{"P26", "A member of a RedLock whose key was deleted is not taken again.", "lock/redlock.go", []string{"retake-of-a-deleted-member"}},
-	{"P27", "Two calls of one owner never ask the members of a RedLock at the same time.", "lock/internal/engine/several/line.go", []string{"redlock-asks-twice-for-an-owner"}},
+	{"P27", "Two calls of one owner never ask the members of a RedLock at the same time.", "lock/internal/engine/quorum/line.go", []string{"redlock-asks-twice-for-an-owner"}},
 	{"P28", "Tokens rise from holder to holder while a slot of a Cluster moves.", "lock/cluster/doc.go", []string{"token-while-a-slot-moves-is-an-old-one", "ask-without-asking"}},
 	{"P29", "An object of several keys is not taken before its slot has arrived, and a try leaves nothing behind.", "lock/cluster/doc.go", []string{"writer-follows-an-ask", "refused-by-a-moving-slot-is-owed"}},
 	{"P30", "Redirections to ever new addresses cost 64 servers at most.", "lock/internal/transport/servers/router.go", []string{"redirections-open-any-number-of-servers"}},

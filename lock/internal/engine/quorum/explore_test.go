@@ -1,4 +1,4 @@
-package several_test
+package quorum_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -112,10 +112,10 @@ func (c *config) actions(w world, n int, add func(w world, fault, what string, a
 			for _, between := range c.between(w, 2) {
 				x := w
 				f := &fake{c: c, w: &x, client: n, i: i, between: between}
-				b := several.Ask(context.Background(), i, f, c.durable)
+				b := quorum.Ask(context.Background(), i, f, c.durable)
 				mine := &x.clients[n]
 				mine.ballots[i] = ballot{asked: true, took: b.Took, vote: b.Vote}
-				if b.Vote == several.Yes {
+				if b.Vote == quorum.Yes {
 					mine.ballots[i].run = x.hosts[c.hosts[i]].run
 				}
 				mine.seats[i].has = b.Took
@@ -137,9 +137,9 @@ func (c *config) actions(w world, n int, add func(w world, fault, what string, a
 // conclude counts the ballots of an attempt.
 func (c *config) conclude(w world, n int) world {
 	k := &w.clients[n]
-	y := several.NewTally[part](members)
+	y := quorum.NewTally[part](members)
 	for i, b := range k.ballots {
-		v := several.Ballot[part]{Member: i, Vote: b.vote, Took: b.took}
+		v := quorum.Ballot[part]{Member: i, Vote: b.vote, Took: b.took}
 		if !c.durable {
 			v.Server = c.serverOf(i, b.run)
 		}
@@ -147,13 +147,13 @@ func (c *config) conclude(w world, n int) world {
 	}
 	hold := client{phase: holding}
 	for _, b := range y.Ballots {
-		if b.Vote == several.Yes {
+		if b.Vote == quorum.Yes {
 			hold.seats[b.Member] = seat{has: true, left: k.seats[b.Member].left, run: k.ballots[b.Member].run}
 		} else if b.Took {
 			w.giveBack(n, b.Member)
 		}
 	}
-	if y.Count(several.Yes) < need || !c.valid(&hold) {
+	if y.Count(quorum.Yes) < need || !c.valid(&hold) {
 		for i := range members {
 			w.giveBack(n, i)
 		}
@@ -211,7 +211,7 @@ func (c *config) tell(w *world, n, i int, why renewal.Reason) (fault string) {
 		w.clients[n] = client{phase: over}
 		return ""
 	}
-	how, may := several.Retakes(why, expired, c.voter(i, s.run), c.durable)
+	how, may := quorum.Retakes(why, expired, c.voter(i, s.run), c.durable)
 	s.retake, s.why = may, how.Why
 	if expired && !may {
 		return "a member whose trust was over is given up"
@@ -234,12 +234,12 @@ func (c *config) voter(i int, run int8) string {
 func (c *config) retake(w *world, n, i int, between map[int]step) (fault string) {
 	lost := w.clients[n].seats[i]
 	f := &fake{c: c, w: w, client: n, i: i, between: between}
-	how := several.Retake{Why: lost.why, Server: c.voter(i, lost.run), Durable: c.durable}
+	how := quorum.Retake{Why: lost.why, Server: c.voter(i, lost.run), Durable: c.durable}
 	k := &w.clients[n]
-	left, again := several.AskAgain(context.Background(), how, i, f, func(b several.Ballot[part]) bool {
+	left, again := quorum.AskAgain(context.Background(), how, i, f, func(b quorum.Ballot[part]) bool {
 		trust := k.seats[i].left
 		k.seats[i].left = 0
-		if !several.Admits(c.seatsOf(k), need, int(k.ended), b.Server, start) {
+		if !quorum.Admits(c.seatsOf(k), need, int(k.ended), b.Server, start) {
 			return false
 		}
 		k.seats[i] = seat{has: true, left: trust, run: w.hosts[c.hosts[i]].run}

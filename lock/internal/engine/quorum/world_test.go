@@ -1,4 +1,4 @@
-package several_test
+package quorum_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -70,7 +70,7 @@ type client struct {
 
 type ballot struct {
 	asked, took bool
-	vote        several.Vote
+	vote        quorum.Vote
 	run         int8 // of the host when it voted
 }
 
@@ -176,11 +176,11 @@ func (c *config) serverOf(i int, run int8) string {
 }
 
 // seatsOf are the seats of a client's hold, and whose they are.
-func (c *config) seatsOf(k *client) (seats []several.Seat[part]) {
+func (c *config) seatsOf(k *client) (seats []quorum.Seat[part]) {
 	for i, s := range k.seats {
 		if s.has {
 			p := part{valid: s.left > 0 && !s.told, ended: s.told, left: s.left}
-			seats = append(seats, several.Seat[part]{Part: p, Member: i, Server: c.serverOf(i, s.run)})
+			seats = append(seats, quorum.Seat[part]{Part: p, Member: i, Server: c.serverOf(i, s.run)})
 		}
 	}
 	return seats
@@ -188,7 +188,7 @@ func (c *config) seatsOf(k *client) (seats []several.Seat[part]) {
 
 // valid reports whether a client has the lock now.
 func (c *config) valid(k *client) bool {
-	return k.phase == holding && several.CountValid(c.seatsOf(k), start) >= need
+	return k.phase == holding && quorum.CountValid(c.seatsOf(k), start) >= need
 }
 
 // step is what may happen between two answers of a member.
@@ -249,11 +249,11 @@ func (f *fake) Take(context.Context) (part, error) {
 func (f *fake) MayVote(context.Context) (string, error) {
 	f.before()
 	h := f.w.hosts[f.c.hosts[f.i]]
-	s := several.Standing{Up: time.Duration(h.up) * time.Second}
+	s := quorum.Standing{Up: time.Duration(h.up) * time.Second}
 	return f.c.serverOf(f.i, h.run), s.MayVote(0, life*time.Second)
 }
 
-func (f *fake) Failed(context.Context, error) several.Vote { return several.Held }
+func (f *fake) Failed(context.Context, error) quorum.Vote { return quorum.Held }
 
 // tick is a moment that passes.
 func (w *world) tick() {

@@ -1,4 +1,4 @@
-package several
+package quorum
 
 import (
 	"context"

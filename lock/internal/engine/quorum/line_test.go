@@ -1,4 +1,4 @@
-package several_test
+package quorum_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
@@ -64,7 +64,7 @@ func (m *peer) Watch(o owner.Owner, wake chan struct{}) func() {
 	return func() { m.locked(func() bool { delete(m.watched[o], wake); return true }) }
 }
 
-func (m *peer) Listener(wake chan struct{}) several.Listener { return &ear{m: m, wake: wake} }
+func (m *peer) Listener(wake chan struct{}) quorum.Listener { return &ear{m: m, wake: wake} }
 
 // ear is a Listener of a subscription that is confirmed at once.
 type ear struct {
@@ -99,13 +99,13 @@ func (m *peer) confirm() {
 	})
 }
 
-func (e *ear) News() (n several.News) {
+func (e *ear) News() (n quorum.News) {
 	if f := e.m.p.w.hook(&e.m.p.w.beforeNews); f != nil {
 		f()
 	}
 	e.m.locked(func() bool {
 		if e.on {
-			n = several.News{Confirmed: 1 + e.m.s.confirmed, Messages: e.m.s.messages - e.from}
+			n = quorum.News{Confirmed: 1 + e.m.s.confirmed, Messages: e.m.s.messages - e.from}
 		}
 		return true
 	})
@@ -150,7 +150,7 @@ type lineWorld struct {
 // process is one process with its Line.
 type process struct {
 	w     *lineWorld
-	line  *several.Line
+	line  *quorum.Line
 	peers [3]*peer
 }
 
@@ -186,20 +186,20 @@ func newLineWorld(t *testing.T, seed uint64) *lineWorld {
 
 func (w *lineWorld) process() *process {
 	p := &process{w: w}
-	var peers []several.Peer
+	var peers []quorum.Peer
 	for i, s := range w.servers {
 		p.peers[i] = &peer{p: p, s: s, has: map[owner.Owner]int{}, watched: map[owner.Owner]map[chan struct{}]bool{}, closing: make(chan struct{})}
 		peers = append(peers, p.peers[i])
 	}
 	pacing := waitqueue.Pacing{Pace: 2 * time.Millisecond, MaxPoll: maxPoll, Quiet: 6 * maxPoll, Back: 10 * time.Millisecond, BackMost: time.Second}
-	p.line = several.NewLine(peers, pacing, wait.Random(&source{pcg: rand.NewPCG(w.random.Uint64(), 1)}))
+	p.line = quorum.NewLine(peers, pacing, wait.Random(&source{pcg: rand.NewPCG(w.random.Uint64(), 1)}))
 	return p
 }
 
 // held is a process that holds the lock, as the owner "other", and another process.
 func (w *lineWorld) held() (other, p *process) {
 	other, p = w.process(), w.process()
-	require.NoError(w.t, <-other.call(w.t.Context(), "other", several.Call{Owner: named("other")}))
+	require.NoError(w.t, <-other.call(w.t.Context(), "other", quorum.Call{Owner: named("other")}))
 	return other, p
 }
 
@@ -244,7 +244,7 @@ func (w *lineWorld) pause() {
 }
 
 // attempt asks all members for an owner.
-func (p *process) attempt(name string, o owner.Owner) (several.Said, error) {
+func (p *process) attempt(name string, o owner.Owner) (quorum.Said, error) {
 	w := p.w
 	w.mu.Lock()
 	if other, is := w.asking[o]; is {
@@ -264,10 +264,10 @@ func (p *process) attempt(name string, o owner.Owner) (several.Said, error) {
 	}()
 	w.pause()
 	if silent {
-		return several.Said{Unanswered: true}, errSilent
+		return quorum.Said{Unanswered: true}, errSilent
 	}
 	var got []*peer
-	said := several.Said{Held: make([]bool, 3), Refused: true, Answer: waitqueue.Answer{TTL: -1}}
+	said := quorum.Said{Held: make([]bool, 3), Refused: true, Answer: waitqueue.Answer{TTL: -1}}
 	for i, m := range p.peers {
 		if m.take(o) {
 			got = append(got, m)
@@ -283,7 +283,7 @@ func (p *process) attempt(name string, o owner.Owner) (several.Said, error) {
 			w.t.Errorf("two owners hold it: %v", w.holds)
 		}
 		w.mu.Unlock()
-		return several.Said{}, nil
+		return quorum.Said{}, nil
 	}
 	for _, m := range got {
 		m.release(o)
@@ -312,8 +312,8 @@ func named(text string) owner.Owner              { return owner.Owner{Text: text
 func left(ctx context.Context, last error) error { return errors.Join(ctx.Err(), last) }
 
 // call begins a call, and returns how it ends.
-func (p *process) call(ctx context.Context, name string, c several.Call) chan error {
-	c.Attempt = func(context.Context) (several.Said, error) { return p.attempt(name, c.Owner) }
+func (p *process) call(ctx context.Context, name string, c quorum.Call) chan error {
+	c.Attempt = func(context.Context) (quorum.Said, error) { return p.attempt(name, c.Owner) }
 	c.Left = left
 	done := make(chan error, 1)
 	go func() { done <- p.line.Run(ctx, c) }()
@@ -337,11 +337,11 @@ func lineTest(t *testing.T, f func(t *testing.T, w *lineWorld)) {
 func TestWhoWaitsForAMajorityIsServedInOrder(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		p := w.process()
-		first := p.call(t.Context(), "a", several.Call{Owner: fresh(1)})
+		first := p.call(t.Context(), "a", quorum.Call{Owner: fresh(1)})
 		require.NoError(t, <-first)
 		var calls []chan error
 		for n := range uint64(5) {
-			calls = append(calls, p.call(t.Context(), fmt.Sprint(n), several.Call{Owner: fresh(10 + n)}))
+			calls = append(calls, p.call(t.Context(), fmt.Sprint(n), quorum.Call{Owner: fresh(10 + n)}))
 		}
 		time.Sleep(time.Minute)
 		require.Equal(t, 5, p.line.Len())
@@ -365,9 +365,9 @@ func TestWhoSharesAnOwnerEntersWithIt(t *testing.T) {
 		lineTest(t, func(t *testing.T, w *lineWorld) {
 			other, p := w.held()
 			same := named("same")
-			first := p.call(t.Context(), "first", several.Call{Owner: same, Shared: true})
-			between := p.call(t.Context(), "between", several.Call{Owner: fresh(1)})
-			second := p.call(t.Context(), "second", several.Call{Owner: same, Shared: true})
+			first := p.call(t.Context(), "first", quorum.Call{Owner: same, Shared: true})
+			between := p.call(t.Context(), "between", quorum.Call{Owner: fresh(1)})
+			second := p.call(t.Context(), "second", quorum.Call{Owner: same, Shared: true})
 			other.unlock(named("other"))
 			began := time.Now()
 			require.NoError(t, <-first)
@@ -388,10 +388,10 @@ func TestAnOwnerWithAMemberDoesNotQueue(t *testing.T) {
 		same := named("same")
 		require.True(t, p.peers[0].take(same))
 		require.True(t, p.peers[1].take(same))
-		before := p.call(t.Context(), "before", several.Call{Owner: fresh(1)})
-		require.ErrorIs(t, <-p.call(t.Context(), "polite", several.Call{Owner: fresh(2), Try: true, Polite: true}), several.ErrBusy)
-		require.NoError(t, <-p.call(t.Context(), "polite owner", several.Call{Owner: same, Shared: true, Try: true, Polite: true}))
-		require.NoError(t, <-p.call(t.Context(), "owner", several.Call{Owner: same, Shared: true}))
+		before := p.call(t.Context(), "before", quorum.Call{Owner: fresh(1)})
+		require.ErrorIs(t, <-p.call(t.Context(), "polite", quorum.Call{Owner: fresh(2), Try: true, Polite: true}), quorum.ErrBusy)
+		require.NoError(t, <-p.call(t.Context(), "polite owner", quorum.Call{Owner: same, Shared: true, Try: true, Polite: true}))
+		require.NoError(t, <-p.call(t.Context(), "owner", quorum.Call{Owner: same, Shared: true}))
 		require.Empty(t, before)
 		p.unlock(same)
 		p.unlock(same)
@@ -410,9 +410,9 @@ func TestOnlyTheFirstCallOfAnOwnerPassesOthers(t *testing.T) {
 		other.peers[0].release(named("other"))
 		require.True(t, p.peers[0].take(same))
 		ctx, cancel := context.WithCancel(t.Context())
-		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
-		second := p.call(ctx, "second", several.Call{Owner: same, Shared: true})
-		third := p.call(ctx, "third", several.Call{Owner: same, Shared: true})
+		first := p.call(ctx, "first", quorum.Call{Owner: fresh(1)})
+		second := p.call(ctx, "second", quorum.Call{Owner: same, Shared: true})
+		third := p.call(ctx, "third", quorum.Call{Owner: same, Shared: true})
 		time.Sleep(2 * maxPoll)
 		require.Contains(t, w.names(), "second", "its owner has a member")
 		require.NotContains(t, w.names(), "third")
@@ -434,7 +434,7 @@ func TestAMemberThatItsOwnerGetsIsAReasonToAskAgain(t *testing.T) {
 		require.True(t, other.peers[0].take(named("other")))
 		require.True(t, p.peers[1].take(same))
 		require.True(t, other.peers[2].take(named("another")))
-		done := p.call(t.Context(), "owner", several.Call{Owner: same, Shared: true})
+		done := p.call(t.Context(), "owner", quorum.Call{Owner: same, Shared: true})
 		time.Sleep(time.Second)
 		require.Len(t, w.names(), 2, "that it has a member all the time is none")
 		w.set(func() { w.mute = true })
@@ -456,12 +456,12 @@ func TestATryIsRefusedWithWhatItsOwnerWasToldMeanwhile(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.process(), w.process()
 		w.set(func() { w.slow = time.Second })
-		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
+		require.NoError(t, <-other.call(t.Context(), "other", quorum.Call{Owner: named("other")}))
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())
-		waits := p.call(ctx, "waits", several.Call{Owner: same, Shared: true})
-		early := p.call(t.Context(), "early", several.Call{Owner: same, Shared: true, Try: true})
-		late := p.call(t.Context(), "late", several.Call{Owner: same, Shared: true, Try: true})
+		waits := p.call(ctx, "waits", quorum.Call{Owner: same, Shared: true})
+		early := p.call(t.Context(), "early", quorum.Call{Owner: same, Shared: true, Try: true})
+		late := p.call(t.Context(), "late", quorum.Call{Owner: same, Shared: true, Try: true})
 		require.ErrorIs(t, <-early, errNoQuorum)
 		require.ErrorIs(t, <-late, errNoQuorum)
 		require.NotContains(t, w.names(), "late", "it came before early asked")
@@ -476,8 +476,8 @@ func TestAnUnknownOutcomeRefusesNobodyElse(t *testing.T) {
 		p := w.process()
 		w.set(func() { w.slow, w.deaf = time.Second, 1 })
 		same := named("same")
-		first := p.call(t.Context(), "first", several.Call{Owner: same, Shared: true, Try: true})
-		second := p.call(t.Context(), "second", several.Call{Owner: same, Shared: true, Try: true})
+		first := p.call(t.Context(), "first", quorum.Call{Owner: same, Shared: true, Try: true})
+		second := p.call(t.Context(), "second", quorum.Call{Owner: same, Shared: true, Try: true})
 		require.ErrorIs(t, <-first, errSilent)
 		require.NoError(t, <-second)
 		p.unlock(same)
@@ -488,8 +488,8 @@ func TestACallEndsWithItsContextWhateverItDoes(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
 		ctx, cancel := context.WithCancel(t.Context())
-		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
-		second := p.call(ctx, "second", several.Call{Owner: fresh(2)})
+		first := p.call(ctx, "first", quorum.Call{Owner: fresh(1)})
+		second := p.call(ctx, "second", quorum.Call{Owner: fresh(2)})
 		time.Sleep(time.Minute)
 		cancel()
 		err := <-first
@@ -507,7 +507,7 @@ func TestACallAsksWhenAClientBeginsToCloseAndNotAgain(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
 		ctx, cancel := context.WithCancel(t.Context())
-		done := p.call(ctx, "waits", several.Call{Owner: fresh(1)})
+		done := p.call(ctx, "waits", quorum.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
 		before := len(w.names())
 		close(p.peers[2].closing)
@@ -536,7 +536,7 @@ func TestACloseJustAfterAnAttemptIsNoCircle(t *testing.T) {
 			}
 		})
 		ctx, cancel := context.WithCancel(t.Context())
-		done := p.call(ctx, "waits", several.Call{Owner: fresh(1)})
+		done := p.call(ctx, "waits", quorum.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
 		require.Len(t, w.names(), 3, "that of the holder, the first, and one because of the Close")
 		cancel()
@@ -550,8 +550,8 @@ func TestAReleaseByAnotherProcessIsHeard(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
 		ctx, cancel := context.WithCancel(t.Context())
-		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
-		second := p.call(t.Context(), "second", several.Call{Owner: fresh(2)})
+		first := p.call(ctx, "first", quorum.Call{Owner: fresh(1)})
+		second := p.call(t.Context(), "second", quorum.Call{Owner: fresh(2)})
 		time.Sleep(time.Second)
 		cancel()
 		require.ErrorIs(t, <-first, context.Canceled)
@@ -570,8 +570,8 @@ func TestAReleaseJustBeforeACallListensIsNotMissed(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
 		ctx, cancel := context.WithCancel(t.Context())
-		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
-		second := p.call(t.Context(), "second", several.Call{Owner: fresh(2)})
+		first := p.call(ctx, "first", quorum.Call{Owner: fresh(1)})
+		second := p.call(t.Context(), "second", quorum.Call{Owner: fresh(2)})
 		time.Sleep(time.Second)
 		w.set(func() {
 			w.beforeListen = func() {
@@ -594,8 +594,8 @@ func TestAnUnlockInThisProcessIsHeardWithoutAMessage(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		p := w.process()
 		w.set(func() { w.mute = true })
-		require.NoError(t, <-p.call(t.Context(), "first", several.Call{Owner: fresh(1)}))
-		second := p.call(t.Context(), "second", several.Call{Owner: fresh(2)})
+		require.NoError(t, <-p.call(t.Context(), "first", quorum.Call{Owner: fresh(1)}))
+		second := p.call(t.Context(), "second", quorum.Call{Owner: fresh(2)})
 		time.Sleep(time.Second)
 		began := time.Now()
 		p.unlock(fresh(1))
@@ -613,10 +613,10 @@ func TestWhatACallGivesBackIsNoNews(t *testing.T) {
 		require.True(t, other.peers[0].take(named("other")))
 		require.True(t, other.peers[1].take(named("other")))
 		ctx, cancel := context.WithCancel(t.Context())
-		first := p.call(ctx, "p", several.Call{Owner: fresh(1)})
+		first := p.call(ctx, "p", quorum.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
 		require.Len(t, w.names(), 2, "it gave back a member twice")
-		second := q.call(ctx, "q", several.Call{Owner: fresh(2)})
+		second := q.call(ctx, "q", quorum.Call{Owner: fresh(2)})
 		time.Sleep(time.Second)
 		require.Len(t, w.names(), 4)
 		time.Sleep(maxPoll)
@@ -643,7 +643,7 @@ func TestACallThatGotSomeMembersPausesForLonger(t *testing.T) {
 			require.True(t, m.take(named("other")))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		done := p.call(ctx, "p", several.Call{Owner: fresh(1)})
+		done := p.call(ctx, "p", quorum.Call{Owner: fresh(1)})
 		// pauses are how long it takes until p asks after each of some releases.
 		pauses := func() (least, most time.Duration) {
 			least = time.Hour
@@ -689,7 +689,7 @@ func TestPollsOfALockThatIsHeldMakeNoPauseLonger(t *testing.T) {
 			for _, m := range other.peers[:2] {
 				require.True(t, m.take(named("other")))
 			}
-			done := p.call(t.Context(), "p", several.Call{Owner: fresh(1)})
+			done := p.call(t.Context(), "p", quorum.Call{Owner: fresh(1)})
 			time.Sleep(20 * maxPoll)
 			require.Greater(t, len(w.names()), 10)
 			began := time.Now()
@@ -708,7 +708,7 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
 		same := named("same")
-		waits := p.call(t.Context(), "waits", several.Call{Owner: same, Shared: true})
+		waits := p.call(t.Context(), "waits", quorum.Call{Owner: same, Shared: true})
 		time.Sleep(time.Second)
 		w.set(func() { w.slow = time.Second })
 		other.unlock(named("other"))
@@ -717,7 +717,7 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 		w.set(func() {
 			w.beforeNews = func() { // it was told that it may ask
 				w.set(func() { w.beforeNews = nil })
-				beside = p.call(t.Context(), "beside", several.Call{Owner: same, Shared: true, Try: true})
+				beside = p.call(t.Context(), "beside", quorum.Call{Owner: same, Shared: true, Try: true})
 			}
 		})
 		require.NoError(t, <-waits)
@@ -735,9 +735,9 @@ func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 		w.set(func() { w.slow = time.Second })
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())
-		first := p.call(t.Context(), "first", several.Call{Owner: same, Shared: true, Try: true})
-		left := p.call(ctx, "left", several.Call{Owner: same, Shared: true, Try: true})
-		late := p.call(t.Context(), "late", several.Call{Owner: same, Shared: true, Try: true})
+		first := p.call(t.Context(), "first", quorum.Call{Owner: same, Shared: true, Try: true})
+		left := p.call(ctx, "left", quorum.Call{Owner: same, Shared: true, Try: true})
+		late := p.call(t.Context(), "late", quorum.Call{Owner: same, Shared: true, Try: true})
 		require.ErrorIs(t, <-first, errNoQuorum)
 		synctest.Wait() // left asks
 		cancel()
@@ -747,7 +747,7 @@ func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 
 		w.set(func() { w.slow = time.Millisecond })
 		ctx, cancel = context.WithCancel(t.Context())
-		waits := p.call(ctx, "waits", several.Call{Owner: fresh(1)})
+		waits := p.call(ctx, "waits", quorum.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
 		w.set(func() { w.deaf, w.slow = 1, time.Hour })
 		p.line.Nudge()
@@ -764,9 +764,9 @@ func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 func TestAFinalAnswerEndsTheWait(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		p := w.process()
-		err := p.line.Run(t.Context(), several.Call{
+		err := p.line.Run(t.Context(), quorum.Call{
 			Owner: fresh(1), Left: left,
-			Attempt: func(context.Context) (several.Said, error) { return several.Said{Final: true}, errFinal },
+			Attempt: func(context.Context) (quorum.Said, error) { return quorum.Said{Final: true}, errFinal },
 		})
 		require.ErrorIs(t, err, errFinal)
 	})
@@ -791,7 +791,7 @@ func TestCallsOfManyOwnersAndProcesses(t *testing.T) {
 			for n := range uint64(24) {
 				p := processes[choose.IntN(2)]
 				o := []owner.Owner{fresh(100 + n), named(fmt.Sprint("a", slices.Index(processes, p))), named(fmt.Sprint("b", slices.Index(processes, p)))}[choose.IntN(3)]
-				c := several.Call{Owner: o, Shared: o.ID == 0, Try: choose.IntN(4) == 0}
+				c := quorum.Call{Owner: o, Shared: o.ID == 0, Try: choose.IntN(4) == 0}
 				hold, patience := time.Duration(choose.IntN(300))*time.Millisecond, time.Duration(choose.IntN(20_000))*time.Millisecond
 				w.mu.Lock()
 				if choose.IntN(6) == 0 {
@@ -801,7 +801,7 @@ func TestCallsOfManyOwnersAndProcesses(t *testing.T) {
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), patience+time.Minute)
 					defer cancel()
-					c.Attempt = func(context.Context) (several.Said, error) { return p.attempt(fmt.Sprint(n), o) }
+					c.Attempt = func(context.Context) (quorum.Said, error) { return p.attempt(fmt.Sprint(n), o) }
 					c.Left = left
 					err := p.line.Run(ctx, c)
 					w.mu.Lock()

@@ -1,4 +1,4 @@
-package several_test
+package quorum_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/lock/internal/engine/several"
+	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 )
 
@@ -30,8 +30,8 @@ func TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded(t *testing.T) {
 		"a master that this client knew": {up: 1e6, state: master, known: time.Second},
 	} {
 		now := time.Unix(1000, 0)
-		var known several.Reigns
-		s := several.StandingOf(wire.UptimeAnswer{Up: time.Duration(test.up) * time.Second, Server: "run", Replication: "reign", State: test.state})
+		var known quorum.Reigns
+		s := quorum.StandingOf(wire.UptimeAnswer{Up: time.Duration(test.up) * time.Second, Server: "run", Replication: "reign", State: test.state})
 		require.Equal(t, "run", s.Server)
 		known.Known(s.Reign, now)
 		err := s.MayVote(known.Known(s.Reign, now.Add(test.known)), 10*time.Second)
@@ -48,9 +48,9 @@ func TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded(t *testing.T) {
 func TestAPromotionCountsAnewWhateverChanged(t *testing.T) {
 	const longest = 10 * time.Second
 	now := time.Unix(1000, 0)
-	var known several.Reigns
+	var known quorum.Reigns
 	mayVote := func(run, reign string) bool {
-		s := several.StandingOf(wire.UptimeAnswer{Up: time.Hour, Server: run, Replication: reign, State: wire.Heir})
+		s := quorum.StandingOf(wire.UptimeAnswer{Up: time.Hour, Server: run, Replication: reign, State: wire.Heir})
 		return s.MayVote(known.Known(s.Reign, now), longest) == nil
 	}
 	for _, id := range [][2]string{{"a", "1"}, {"a", "2"}, {"b", "2"}, {"a", "1"}} {

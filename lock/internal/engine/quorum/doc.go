@@ -50,4 +50,4 @@
 // An owner that already has a member re-enters it, so its call asks although others wait. Two
 // calls of one owner never ask at the same time. Each would count the members that the other has
 // just got as its own, and might release them.
-package several
+package quorum
