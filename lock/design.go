@@ -23,7 +23,7 @@ package lock
 //	network    what the engine sees of the servers: scripts, messages, renewals
 //	servers    the servers of a client, and which of them has a key
 //	pipe       the connections for scripts
-//	carrier    the renewals of many holds in one call
+//	renewer    the renewals of many holds in one call
 //	pubsub     the connection for messages
 //	resp       requests and replies as they go over a connection
 //	dialing    opening a connection within a limit

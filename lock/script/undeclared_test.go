@@ -21,7 +21,7 @@ import (
 
 // seenToElsewhere says why a script that uses other keys than its KEYS may follow an ASK.
 var seenToElsewhere = map[*script.Script]string{
-	script.RwRenew: "package carrier does not believe that a reader is gone while the slot moves",
+	script.RwRenew: "package renewer does not believe that a reader is gone while the slot moves",
 	script.Guard:   "the keys of the command are behind the lock's in KEYS",
 	script.Check:   "all commands are about the scratch key, which nobody else uses",
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
-	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
 	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -131,7 +131,7 @@ func (h *Hold) firstHeld(renewed bool) *Held {
 
 // newHold returns the hold that a gets, of r or, if that is nil, of no run, and what its
 // lease belongs to. a may be trying meanwhile, so seq is not its own.
-func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o carrier.Owner) {
+func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o renewer.Owner) {
 	if r == nil {
 		h = &Hold{}
 		o = h

@@ -9,7 +9,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
+	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -190,12 +190,12 @@ func (h *Hold) Value(key any) any {
 	return h.owner.Value(key)
 }
 
-var _ carrier.Owner = (*Hold)(nil)
+var _ renewer.Owner = (*Hold)(nil)
 
-// Class implements carrier.Owner.
-func (h *Hold) Class() carrier.Class { return kinds[h.kind].class }
+// Class implements renewer.Owner.
+func (h *Hold) Class() renewer.Class { return kinds[h.kind].class }
 
-// Name implements carrier.Owner and locktable.Hold.
+// Name implements renewer.Owner and locktable.Hold.
 func (h *Hold) Name() string { return h.name }
 
 // Token is the fencing token; 0 where the kind has none.
@@ -204,7 +204,7 @@ func (h *Hold) Token() int64 { return h.token }
 // Seq is a number that no other hold of the client has.
 func (h *Hold) Seq() uint64 { return h.seq }
 
-// Key implements carrier.Owner.
+// Key implements renewer.Owner.
 func (h *Hold) Key() string {
 	if key := kinds[h.kind].key; key != nil {
 		return key(h.name)
@@ -212,10 +212,10 @@ func (h *Hold) Key() string {
 	return h.name
 }
 
-// AppendField implements carrier.Owner.
+// AppendField implements renewer.Owner.
 func (h *Hold) AppendField(b []byte) []byte { return appendTail(b, h.kind, h.owner, h.seq) }
 
-// Weight implements carrier.Owner.
+// Weight implements renewer.Owner.
 func (h *Hold) Weight() int {
 	if h.kind == Permits {
 		return int(permitIDs(h.owner).n())
@@ -223,13 +223,13 @@ func (h *Hold) Weight() int {
 	return 1
 }
 
-// Touch implements carrier.Owner.
+// Touch implements renewer.Owner.
 func (h *Hold) Touch() byte { return h.name[0] + h.owner.Text[0] }
 
-// Asked implements carrier.Owner.
+// Asked implements renewer.Owner.
 func (h *Hold) Asked() bool { return h.has(asked) }
 
-// MoveTo implements carrier.Owner.
+// MoveTo implements renewer.Owner.
 func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
 	h.setFlag(asked, asking)
 	h.lease.Move(lane)

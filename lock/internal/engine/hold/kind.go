@@ -10,7 +10,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
-	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
+	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -31,18 +31,18 @@ const (
 var kinds = [...]struct {
 	mode       locktable.Mode           // with which other holds a hold shares its name
 	queue      waitqueue.Kind           // where the calls of this client wait
-	class      carrier.Class            // which script renews the holds
+	class      renewer.Class            // which script renews the holds
 	family     orphans.Family           // whose scripts may remove the fields
 	key        func(name string) string // of the fields of the holds; nil: the name
 	channel    func(name string) string // that tells waiters of a release; but each waiter of a FairMutex has its own
 	handedOver bool                     // in memory too, to the next caller of this client
 }{
-	Mutex:   {locktable.Exclusive, waitqueue.Exclusive, carrier.Fields, familyExclusive, nil, keys.Channel, true},
-	Fenced:  {locktable.Exclusive, waitqueue.Exclusive, carrier.Fields, familyExclusive, nil, keys.Channel, false},
-	Fair:    {locktable.Exclusive, waitqueue.QueueInRedis, carrier.Fields, familyExclusive, nil, keys.Channel, false},
-	Read:    {locktable.Reading, waitqueue.ReadWrite, carrier.Readers, familyRW, nil, keys.RWChannel, false},
-	Write:   {locktable.Writing, waitqueue.ReadWrite, carrier.Fields, familyRW, nil, keys.RWChannel, false},
-	Permits: {locktable.Permit, waitqueue.Permits, carrier.Permits, familyPermits, keys.PermitsTaken, keys.SemaphoreChannel, false},
+	Mutex:   {locktable.Exclusive, waitqueue.Exclusive, renewer.Fields, familyExclusive, nil, keys.Channel, true},
+	Fenced:  {locktable.Exclusive, waitqueue.Exclusive, renewer.Fields, familyExclusive, nil, keys.Channel, false},
+	Fair:    {locktable.Exclusive, waitqueue.QueueInRedis, renewer.Fields, familyExclusive, nil, keys.Channel, false},
+	Read:    {locktable.Reading, waitqueue.ReadWrite, renewer.Readers, familyRW, nil, keys.RWChannel, false},
+	Write:   {locktable.Writing, waitqueue.ReadWrite, renewer.Fields, familyRW, nil, keys.RWChannel, false},
+	Permits: {locktable.Permit, waitqueue.Permits, renewer.Permits, familyPermits, keys.PermitsTaken, keys.SemaphoreChannel, false},
 }
 
 // The families of kinds. The holds of a family are fields of one key in the same form, so the

@@ -1,8 +1,8 @@
 package hold
 
 import (
-	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
 	"github.com/wheellock/wheellock/lock/internal/transport/network"
+	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -58,7 +58,7 @@ func (k *Keeper) lane(key string) network.Lane { return k.Network.Server(key).La
 
 // keep makes the watchdog renew h. The lease of h belongs to o. terms has the stamp of the
 // request that acquired h.
-func (k *Keeper) keep(h *Hold, o carrier.Owner, terms renewal.Terms) error {
+func (k *Keeper) keep(h *Hold, o renewer.Owner, terms renewal.Terms) error {
 	l := k.lane(h.name)
 	if l == nil {
 		return servers.ErrNoServer

@@ -7,7 +7,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
-	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
+	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 )
 
 // A client that holds a Mutex hands it over to its own next waiter without asking Redis.
@@ -44,9 +44,9 @@ type runHold struct {
 	run *run // immutable; one that was handed over has it, though it may have reserved nothing
 }
 
-var _ carrier.Owner = (*runHold)(nil)
+var _ renewer.Owner = (*runHold)(nil)
 
-// AppendField implements carrier.Owner.
+// AppendField implements renewer.Owner.
 func (h *runHold) AppendField(b []byte) []byte { return h.run.appendTail(b) }
 
 // run returns the run that h belongs to, or nil. It returns nil for a hold whose lease has

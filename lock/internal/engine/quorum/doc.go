@@ -1,4 +1,4 @@
-// Package several makes one lock of several members. Its first part has the rules. They say when
+// Package quorum makes one lock of several members. Its first part has the rules. They say when
 // a hold of a majority is valid, which answer of a member is a vote, and when a member that was
 // lost may come back. The second part is how calls wait for a majority ([Line]). The package has
 // no goroutine and sends nothing. Package lock asks the members and keeps their holds.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/wheellock/wheellock/integration/points"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
-	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
 	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/lock/script"
@@ -512,7 +512,7 @@ func (l *link) Renew(ctx context.Context, b *renewal.Batch) {
 		}
 		switch {
 		case to != nil:
-			b.Owner(i).(carrier.Owner).MoveTo(to.leases, false)
+			b.Owner(i).(renewer.Owner).MoveTo(to.leases, false)
 		case a.Err != nil:
 			b.Fail(a.Err)
 		case !ok:
@@ -527,16 +527,16 @@ func (l *link) Renew(ctx context.Context, b *renewal.Batch) {
 
 // renewal is the call that renews one lease.
 func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
-	o := b.Owner(i).(carrier.Owner)
+	o := b.Owner(i).(renewer.Owner)
 	lease := b.TTL().Milliseconds()
 	if b.Fixed(i) {
 		lease = 1
 	}
 	field := string(o.AppendField(nil))
 	switch o.Class() {
-	case carrier.Readers:
+	case renewer.Readers:
 		return wire.Call{Script: script.RwRenew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), lease, l.cfg.ID+":", field)}
-	case carrier.Permits:
+	case renewer.Permits:
 		now := time.Now().Add(l.Ahead()).UnixMilli()
 		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), now+lease, now, field)}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/support/record"
-	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -20,7 +20,7 @@ import (
 type lane struct {
 	// immutable
 	server  *servers.Server
-	carrier *carrier.Carrier
+	renewer *renewer.Renewer
 	leases  *renewal.Lane
 	logger  *record.Logger
 	advice  func(refusal error) string
@@ -38,13 +38,13 @@ type lane struct {
 func newLane(cfg *Config, s *servers.Server, refusals *atomic.Uint64) (*lane, error) {
 	t := cfg.Servers.Topology
 	l := &lane{server: s, logger: cfg.Logger, lease: cfg.Lease, advice: cfg.Advice, follows: t != nil, refusals: refusals}
-	l.carrier = carrier.New(carrier.Config{
+	l.renewer = renewer.New(renewer.Config{
 		Timeout: cfg.IOTimeout, Conns: cfg.Watchdog.Config().Dispatchers, Prefix: cfg.ID + ":",
 		Slots: t != nil && t.Traits().Slots, Server: s.Name(),
 		Dial: s.DialRenewal, Timed: s.Timed, Epoch: s.Epoch, Target: l.target,
 		Answered: l.answered, Failed: s.RenewalFailed, Resumed: l.resumed, Cast: cfg.Cast,
 	})
-	leases, err := cfg.Watchdog.Lane(s.Name(), l.carrier)
+	leases, err := cfg.Watchdog.Lane(s.Name(), l.renewer)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (l *lane) answered(err error) {
 func (l *lane) Leases() *renewal.Lane { return l.leases }
 
 // Open implements Lane.
-func (l *lane) Open() { l.carrier.Open() }
+func (l *lane) Open() { l.renewer.Open() }
 
 // Refusal implements Lane.
 func (l *lane) Refusal() *Refusal {
@@ -129,7 +129,7 @@ func (l *lane) resumed() {
 // checks all holds on the new one.
 func (l *lane) Replaced() {
 	var wg sync.WaitGroup
-	wg.Go(l.carrier.Drop)
+	wg.Go(l.renewer.Drop)
 	l.leases.Verify()
 	wg.Wait()
 }
@@ -142,4 +142,4 @@ func (l *lane) Retire() { l.leases.Close() }
 
 // Close implements servers.Attachment. Retire or the watchdog has already closed the
 // leases.
-func (l *lane) Close() { l.carrier.Close() }
+func (l *lane) Close() { l.renewer.Close() }

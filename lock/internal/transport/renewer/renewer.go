@@ -1,4 +1,4 @@
-package carrier
+package renewer
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Config has the settings of a Carrier. Its functions are called with no mutex held.
+// Config has the settings of a Renewer. Its functions are called with no mutex held.
 type Config struct {
 	Timeout time.Duration // of a round trip
 	Conns   int           // the most connections in use: one per dispatcher of the lane
@@ -46,10 +46,10 @@ type Config struct {
 }
 
 // ErrClosed is returned when a batch comes after Close.
-var ErrClosed = errors.New("carrier: closed")
+var ErrClosed = errors.New("renewer: closed")
 
-// Carrier implements renewal.Renewer for one server.
-type Carrier struct {
+// Renewer implements renewal.Renewer for one server.
+type Renewer struct {
 	// immutable
 	cfg     Config
 	slots   chan struct{} // has a token for each connection in use
@@ -82,14 +82,14 @@ const (
 
 var (
 	// errSuperseded is returned when another connection was answered meanwhile.
-	errSuperseded = errors.New("carrier: another connection is answered")
+	errSuperseded = errors.New("renewer: another connection is answered")
 	// errEnded is returned when the server had ended the connection while it was idle.
-	errEnded = errors.New("carrier: the connection ended while it was idle")
+	errEnded = errors.New("renewer: the connection ended while it was idle")
 )
 
-// New returns a Carrier. It does nothing before Open or its first batch.
-func New(cfg Config) *Carrier {
-	r := &Carrier{
+// New returns a Renewer. It does nothing before Open or its first batch.
+func New(cfg Config) *Renewer {
+	r := &Renewer{
 		cfg: cfg, slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
 		dials: dialing.NewBound(cfg.Conns), beside: dialing.NewBound(maxBeside),
 	}
@@ -100,7 +100,7 @@ func New(cfg Config) *Carrier {
 // Open dials the connections, once, and does not wait for them. So locks that are already held
 // are renewed even if the server takes no new connections later, for example because a password
 // was changed. If a dial fails now, a batch dials again.
-func (r *Carrier) Open() {
+func (r *Renewer) Open() {
 	if r.opened.Load() || r.opened.Swap(true) {
 		return
 	}
@@ -111,7 +111,7 @@ func (r *Carrier) Open() {
 	}
 }
 
-func (r *Carrier) open() {
+func (r *Renewer) open() {
 	for range cap(r.slots) {
 		r.mu.Lock()
 		enough := r.closed || len(r.idle)+len(r.slots) >= cap(r.slots) // a batch has dialled
@@ -128,7 +128,7 @@ func (r *Carrier) open() {
 }
 
 // Renew renews the holds of b. See renewal.Renewer for what it must report.
-func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
+func (r *Renewer) Renew(ctx context.Context, b *renewal.Batch) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -150,7 +150,7 @@ func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
 
 // exchange makes one round trip. It makes a few more if the server has not run all of
 // the batch, because it did not know the script or a slot was moving.
-func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
+func (r *Renewer) exchange(ctx context.Context, b *renewal.Batch) error {
 	c, idled, err := r.get(ctx, b.TTL())
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func ended(err error) bool {
 }
 
 // get returns an idle connection or a new one. idled says that it was idle.
-func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
+func (r *Renewer) get(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -232,7 +232,7 @@ func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idle
 }
 
 // put gives a connection back, or closes it if it is not usable.
-func (r *Carrier) put(c *pipeline, usable bool) {
+func (r *Renewer) put(c *pipeline, usable bool) {
 	usable = usable && c.epoch == r.cfg.Epoch()
 	r.mu.Lock()
 	usable = usable && !r.closed
@@ -249,7 +249,7 @@ func (r *Carrier) put(c *pipeline, usable bool) {
 
 // resume calls Resumed, but not sooner than pause after the last call: a server may end every
 // connection after an answer, and what Resumed does sends more batches.
-func (r *Carrier) resume(pause time.Duration) {
+func (r *Renewer) resume(pause time.Duration) {
 	r.mu.Lock()
 	now := time.Now()
 	late := r.resumed.Add(pause).Sub(now)
@@ -276,7 +276,7 @@ func (r *Carrier) resume(pause time.Duration) {
 }
 
 // connected returns the pipeline of a new connection.
-func (r *Carrier) connected(dialed pipe.Connection) *pipeline {
+func (r *Renewer) connected(dialed pipe.Connection) *pipeline {
 	c := newPipeline(r, dialed)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,7 +285,7 @@ func (r *Carrier) connected(dialed pipe.Connection) *pipeline {
 }
 
 // Drop closes all connections. Batches that wait on them continue over new ones.
-func (r *Carrier) Drop() {
+func (r *Renewer) Drop() {
 	r.mu.Lock()
 	idle := r.idle
 	r.idle = nil
@@ -300,7 +300,7 @@ func (r *Carrier) Drop() {
 
 // Close closes the idle connections and waits for the hedges. Connections in use
 // are closed when they are given back.
-func (r *Carrier) Close() {
+func (r *Renewer) Close() {
 	r.mu.Lock()
 	idle := r.idle
 	r.idle, r.closed = nil, true

@@ -1,4 +1,4 @@
-package carrier
+package renewer
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// configOf is the Config of a Carrier with one connection to the server of all keys.
+// configOf is the Config of a Renewer with one connection to the server of all keys.
 func configOf(timeout time.Duration, failed func(error), dial func(context.Context, *dialing.Bound) (pipe.Connection, error)) Config {
 	return Config{
 		Timeout: timeout, Conns: 1, Dial: dial,
@@ -69,12 +69,12 @@ func (*hold) MoveTo(*renewal.Lane, bool)  {}
 
 // watched tells after each batch what the idle connections still refer to.
 type watched struct {
-	*Carrier
+	*Renewer
 	kept chan int
 }
 
 func (w watched) Renew(ctx context.Context, b *renewal.Batch) {
-	w.Carrier.Renew(ctx, b)
+	w.Renewer.Renew(ctx, b)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kept := 0

@@ -1,4 +1,4 @@
-package carrier
+package renewer
 
 import (
 	"strings"

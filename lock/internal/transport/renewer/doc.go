@@ -1,9 +1,9 @@
-// Package carrier sends batches of renewals to one server. One round trip tells
+// Package renewer sends batches of renewals to one server. One round trip tells
 // for each lease of a batch whether it is renewed or gone. Without an answer the
 // lease stays unknown.
 //
 // It has connections of its own, so renewals never queue behind callers. A
-// [Carrier] is the renewal.Renewer of one server's lane.
+// [Renewer] is the renewal.Renewer of one server's lane.
 //
 // # What it promises
 //
@@ -24,7 +24,7 @@
 //
 // # How an answer is read
 //
-// pipe.VerdictOf says what an error reply to a call means. The carrier then
+// pipe.VerdictOf says what an error reply to a call means. The renewer then
 // does this:
 //
 //	Final      the leases of the call stay unknown
@@ -60,7 +60,7 @@
 // # Hedges
 //
 // A connection can die without notice, because a firewall drops packets or a host
-// is gone. The carrier then does not wait for the timeout. When a dial or an
+// is gone. The renewer then does not wait for the timeout. When a dial or an
 // answer is slow, it dials another connection, a hedge, and sends a PING over
 // it. If the PING is answered, every call that has waited longer is cut off and
 // sent again over the new connection.
@@ -71,12 +71,12 @@
 //
 // # Goroutines and locks
 //
-// Batches run on the goroutines of package renewal. The carrier's own goroutines
+// Batches run on the goroutines of package renewal. The renewer's own goroutines
 // are one of Open, at most 3 hedges at once, and one that waits to call
 // Config.Resumed. Close waits for them. Connections that are in use when Close is
 // called are closed when their batch ends.
 //
-// Carrier.mu guards the idle connections and the waits. It is never held during
+// Renewer.mu guards the idle connections and the waits. It is never held during
 // I/O, including closing, nor while a function of Config runs. No other lock is
 // taken under it.
 //
@@ -92,7 +92,7 @@
 // Two servers may each say that the other one has a key. Package renewal then
 // makes pauses (Lease.Move).
 //
-// The carrier trusts the order of answers: the first answer belongs to the
+// The renewer trusts the order of answers: the first answer belongs to the
 // first call. It cannot detect a surplus answer. Redis sends one only before it
 // closes a connection.
-package carrier
+package renewer

@@ -1,4 +1,4 @@
-package carrier_test
+package renewer_test
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/lock/internal/transport/carrier"
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -136,7 +136,7 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) DoWithTimeout(time.Duration, string, ...any) (any, error) {
-	return nil, errors.New("not of a carrier")
+	return nil, errors.New("not of a renewer")
 }
 
 func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
@@ -173,14 +173,14 @@ var renewed = []any{}
 // holder is an Owner.
 type holder struct {
 	key   string
-	class carrier.Class
+	class renewer.Class
 	lease renewal.Lease
 	asked atomic.Bool
 	lost  atomic.Int32 // times
 }
 
 func (h *holder) Lost(renewal.Reason)         { h.lost.Add(1) }
-func (h *holder) Class() carrier.Class        { return h.class }
+func (h *holder) Class() renewer.Class        { return h.class }
 func (h *holder) Name() string                { return h.key }
 func (h *holder) Key() string                 { return h.key }
 func (h *holder) AppendField(b []byte) []byte { return append(b, ":1"...) }
@@ -196,14 +196,14 @@ func (h *holder) MoveTo(lane *renewal.Lane, asking bool) {
 // ttl is the lease of all holders, in a bubble.
 const ttl = 30 * time.Second
 
-// bench is a Carrier with a lane, and the other lane that redirections lead to.
+// bench is a Renewer with a lane, and the other lane that redirections lead to.
 type bench struct {
 	t     *testing.T
 	srv   *server // of lane
 	other *server // of there
 	lane  *renewal.Lane
 	there *renewal.Lane
-	r     *carrier.Carrier // of lane
+	r     *renewer.Renewer // of lane
 
 	follows atomic.Bool  // Config.Resumed makes all leases due at once, as with a Topology
 	resumed atomic.Int32 // calls of it
@@ -222,7 +222,7 @@ func (b *bench) outcomes() []string {
 }
 
 // hold takes locks that are not renewed, but asked about when round or Verify says so.
-func (b *bench) hold(class carrier.Class, keys ...string) []*holder {
+func (b *bench) hold(class renewer.Class, keys ...string) []*holder {
 	holders := make([]*holder, len(keys))
 	for i, key := range keys {
 		h := &holder{key: key, class: class}
@@ -245,8 +245,8 @@ func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing
 		b := &bench{t: t, srv: &server{answer: answer}, other: &server{answer: func(call) any { return renewed }}}
 		dog, err := renewal.New(renewal.Config{TTL: ttl, Dispatchers: 1})
 		require.NoError(t, err)
-		config := func(srv *server, target func(pipe.Redirection) *renewal.Lane) carrier.Config {
-			return carrier.Config{
+		config := func(srv *server, target func(pipe.Redirection) *renewal.Lane) renewer.Config {
+			return renewer.Config{
 				Timeout: time.Second, Conns: 1, Prefix: "client", Slots: slots, Server: "host:1", Dial: srv.dial,
 				Epoch: func() uint32 { return 0 }, Target: target,
 				Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
@@ -274,7 +274,7 @@ func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing
 				b.lane.Verify()
 			}
 		}
-		r, elsewhere := carrier.New(cfg), carrier.New(config(b.other, func(pipe.Redirection) *renewal.Lane { return b.lane }))
+		r, elsewhere := renewer.New(cfg), renewer.New(config(b.other, func(pipe.Redirection) *renewal.Lane { return b.lane }))
 		b.r = r
 		b.lane, err = dog.Lane("here", r)
 		require.NoError(t, err)
@@ -307,7 +307,7 @@ func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
 		}
 		return renewed
 	}, func(t *testing.T, b *bench) {
-		b.hold(carrier.Fields, "a", "b")
+		b.hold(renewer.Fields, "a", "b")
 		b.round()
 		require.Equal(t, "a,b text:a,b", b.srv.calls())
 		require.Equal(t, []string{"<nil>"}, b.outcomes())
@@ -317,7 +317,7 @@ func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
 
 func TestAServerThatForgetsTheTextToldIsNotAskedForEver(t *testing.T) {
 	bubble(t, false, func(call) any { return noScript }, func(t *testing.T, b *bench) {
-		b.hold(carrier.Fields, "a")
+		b.hold(renewer.Fields, "a")
 		b.round()
 		require.Equal(t, noScript.Error(), b.outcomes()[0])
 		calls := b.srv.calls()
@@ -336,7 +336,7 @@ func TestACallWhoseKeysPartIsSentOneByOne(t *testing.T) {
 				}
 				return renewed
 			}, func(t *testing.T, b *bench) {
-				b.hold(carrier.Fields, "{s}a", "{s}b", "{s}c")
+				b.hold(renewer.Fields, "{s}a", "{s}b", "{s}c")
 				b.round()
 				calls := strings.Fields(b.srv.calls())
 				require.Equal(t, "{s}a,{s}b,{s}c", calls[0])
@@ -356,7 +356,7 @@ func TestACallWhoseKeysPartIsSentOneByOne(t *testing.T) {
 
 func TestLeasesGoWhereTheirKeysAre(t *testing.T) {
 	bubble(t, true, func(call) any { return moved }, func(t *testing.T, b *bench) {
-		b.hold(carrier.Fields, "{s}a", "{s}b")
+		b.hold(renewer.Fields, "{s}a", "{s}b")
 		b.round()
 		require.Equal(t, "{s}a,{s}b", b.srv.calls())
 		require.Equal(t, "{s}a,{s}b", b.other.calls())
@@ -370,7 +370,7 @@ func TestLeasesGoWhereTheirKeysAre(t *testing.T) {
 func TestARefusalThatIsNoneOfItsConnectionKeepsIt(t *testing.T) {
 	for _, refusal := range []redis.Error{loading, noPerm, "MASTERDOWN Link with MASTER is down", "CLUSTERDOWN The cluster is down", "BUSY Redis is busy"} {
 		bubble(t, true, once(refusal), func(t *testing.T, b *bench) {
-			b.hold(carrier.Fields, "a")
+			b.hold(renewer.Fields, "a")
 			b.round()
 			time.Sleep(ttl / 10)
 			require.Equal(t, []string{refusal.Error(), "<nil>"}, b.outcomes())
@@ -381,7 +381,7 @@ func TestARefusalThatIsNoneOfItsConnectionKeepsIt(t *testing.T) {
 
 func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 	bubble(t, false, once(readOnly), func(t *testing.T, b *bench) {
-		b.hold(carrier.Fields, "a")
+		b.hold(renewer.Fields, "a")
 		b.round()
 		time.Sleep(ttl / 10)
 		require.Equal(t, []string{readOnly.Error(), "<nil>"}, b.outcomes())
@@ -401,7 +401,7 @@ func TestARenewalThatAReplicaRefusesKeepsItsPauses(t *testing.T) {
 		return readOnly
 	}, func(t *testing.T, b *bench) {
 		b.follows.Store(true)
-		for _, h := range b.hold(carrier.Fields, "a", "b", "c", "d") {
+		for _, h := range b.hold(renewer.Fields, "a", "b", "c", "d") {
 			h.lease.SetFixed(false)
 		}
 		time.Sleep(2 * ttl)
@@ -415,7 +415,7 @@ func TestARenewalThatAReplicaRefusesKeepsItsPauses(t *testing.T) {
 func TestAConnectionAfterAFailureIsToldOnce(t *testing.T) {
 	bubble(t, false, once(readOnly), func(t *testing.T, b *bench) {
 		b.follows.Store(true)
-		b.hold(carrier.Fields, "a")
+		b.hold(renewer.Fields, "a")
 		b.round()
 		time.Sleep(ttl / 10)
 		require.EqualValues(t, 1, b.resumed.Load())
@@ -436,7 +436,7 @@ func TestABatchThatIsHalfAnswered(t *testing.T) {
 				}
 				return renewed
 			}, func(t *testing.T, b *bench) {
-				holders := append(b.hold(carrier.Fields, "a", "b"), b.hold(carrier.Permits, "p")...)
+				holders := append(b.hold(renewer.Fields, "a", "b"), b.hold(renewer.Permits, "p")...)
 				b.lane.Verify()
 				time.Sleep(3 * time.Second)
 				require.Equal(t, "a,b p p", b.srv.calls())
@@ -453,7 +453,7 @@ func TestABatchThatIsHalfAnswered(t *testing.T) {
 // the connection was given up.
 func TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain(t *testing.T) {
 	bubble(t, false, func(call) any { return renewed }, func(t *testing.T, b *bench) {
-		b.hold(carrier.Fields, "a")
+		b.hold(renewer.Fields, "a")
 		b.srv.cut = b.r.Drop
 		b.round()
 		b.round()
@@ -465,7 +465,7 @@ func TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain(t *testing.T) {
 func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
 	for _, refusal := range []redis.Error{moved, ask} {
 		bubble(t, false, once(refusal), func(t *testing.T, b *bench) {
-			b.hold(carrier.Fields, "a", "b")
+			b.hold(renewer.Fields, "a", "b")
 			b.round()
 			time.Sleep(ttl / 10)
 			require.Equal(t, []string{refusal.Error(), "<nil>"}, b.outcomes())
@@ -491,8 +491,8 @@ func TestWhatElseIsAnsweredDoesNotHideADemotion(t *testing.T) {
 			demoted.Store(false)
 			return other
 		}, func(t *testing.T, b *bench) {
-			b.hold(carrier.Fields, "a")
-			b.hold(carrier.Permits, "p")
+			b.hold(renewer.Fields, "a")
+			b.hold(renewer.Permits, "p")
 			b.round()
 			time.Sleep(ttl / 10)
 			require.Equal(t, readOnly.Error(), b.outcomes()[0], other)
@@ -514,7 +514,7 @@ func TestALeaseThatIsSentInCirclesCostsLittle(t *testing.T) {
 			return first
 		}, func(t *testing.T, b *bench) {
 			b.other.answer = func(call) any { return redis.Error("MOVED 3999 host:1") }
-			holders := b.hold(carrier.Fields, "{s}a")
+			holders := b.hold(renewer.Fields, "{s}a")
 			b.lane.Verify()
 			time.Sleep(10 * time.Second)
 			calls := len(strings.Fields(b.srv.calls() + " " + b.other.calls()))
@@ -558,8 +558,8 @@ func (b *bench) timed() (ahead *atomic.Int64, limits func() []int64) {
 func TestARenewalSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
 	bubble(t, false, nil, func(t *testing.T, b *bench) {
 		_, limits := b.timed()
-		b.hold(carrier.Fields, "a")
-		b.hold(carrier.Permits, "b")
+		b.hold(renewer.Fields, "a")
+		b.hold(renewer.Permits, "b")
 		begun := time.Now()
 		b.round()
 		require.Len(t, limits(), 2)
@@ -583,7 +583,7 @@ func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
 			}
 			return answer
 		}
-		b.hold(carrier.Fields, "a")
+		b.hold(renewer.Fields, "a")
 		b.round()
 		b.round()
 		require.Len(t, limits(), pipe.MaxLates+2)
@@ -594,7 +594,7 @@ func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
 func TestALateRenewalIsSentAgainWithAnotherLimit(t *testing.T) {
 	bubble(t, false, nil, func(t *testing.T, b *bench) {
 		ahead, limits := b.timed()
-		b.hold(carrier.Fields, "a")
+		b.hold(renewer.Fields, "a")
 		b.round()
 		ahead.Add(int64(time.Hour)) // the server's clock is set
 		b.round()
@@ -615,7 +615,7 @@ func TestARenewalOfAServerWithTwoClocksHasNoLimit(t *testing.T) {
 			ahead.Add(int64(time.Hour))
 			return one(c)
 		}
-		b.hold(carrier.Fields, "a")
+		b.hold(renewer.Fields, "a")
 		b.round()
 		require.Len(t, limits(), 3)
 		require.Zero(t, limits()[2])
@@ -626,14 +626,14 @@ func TestARenewalOfAServerWithTwoClocksHasNoLimit(t *testing.T) {
 func TestAConnectionForRenewalAsksForTheTimeEachMinute(t *testing.T) {
 	bubble(t, false, nil, func(t *testing.T, b *bench) {
 		ahead, limits := b.timed()
-		b.hold(carrier.Fields, "a")
+		b.hold(renewer.Fields, "a")
 		b.round()
 		require.Empty(t, b.srv.timed)
 		ahead.Add(-int64(time.Hour))
 		time.Sleep(20 * time.Second)
 		b.round() // nothing tells that the clock was set back
 		for range 3 {
-			b.hold(carrier.Fields, "b")
+			b.hold(renewer.Fields, "b")
 			time.Sleep(20 * time.Second)
 			b.round()
 		}

@@ -1,4 +1,4 @@
-package carrier
+package renewer
 
 import (
 	"fmt"
@@ -13,14 +13,14 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// pipeline is a connection of a Carrier with the buffers of its requests.
+// pipeline is a connection of a Renewer with the buffers of its requests.
 //
 // A batch is several script calls, so that none occupies the server for long. In a
 // Cluster a call takes only keys of one slot. The calls are sent together and
 // answered together, so a batch still takes one round trip.
 type pipeline struct {
 	redis.Conn
-	carrier *Carrier
+	renewer *Renewer
 	epoch   uint32
 	clock   pipe.Clock // of the server
 	wait    wait
@@ -78,9 +78,9 @@ const errNotArrived = redis.Error("TRYAGAIN the reader's timeout may be on its w
 // other limits.
 const maxRounds = 4 + pipe.MaxLates
 
-func newPipeline(r *Carrier, dialed pipe.Connection) *pipeline {
+func newPipeline(r *Renewer, dialed pipe.Connection) *pipeline {
 	return &pipeline{
-		Conn: dialed.Conn, carrier: r, epoch: dialed.Epoch, clock: dialed.Clock,
+		Conn: dialed.Conn, renewer: r, epoch: dialed.Epoch, clock: dialed.Clock,
 		wait: wait{abort: func() { dialed.Conn.Close() }}, prefix: r.cfg.Prefix,
 	}
 }
@@ -103,7 +103,7 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 		if refused != nil {
 			way.refused = refused
 		}
-		if more && !c.carrier.goOn(&c.wait) {
+		if more && !c.renewer.goOn(&c.wait) {
 			return false, errSuperseded
 		}
 	}
@@ -164,7 +164,7 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 	for i := range c.calls {
 		call := &c.calls[i]
 		several := call.to-call.from > 1
-		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.carrier.cfg.Server); {
+		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.renewer.cfg.Server); {
 		case call.err == nil:
 		case verdict == pipe.Demoted: // the connection is not usable, whatever the other answers are
 			return false, false, nil, call.err
@@ -174,7 +174,7 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 			server, _ := pipe.Lateness(call.err)
 			odd = c.sample(sent, server, pipe.LateUnit) || odd
 			again = true
-		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // without slots this is like any other error
+		case verdict == pipe.Elsewhere && !c.renewer.cfg.Slots: // without slots this is like any other error
 			refused = call.err
 		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
 			way.single, again = true, true
@@ -187,7 +187,7 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 	if odd {
 		if way.odd++; way.odd == pipe.MaxLates {
 			c.clock.Distrust()
-			c.carrier.cfg.Timed(c.clock, 0)
+			c.renewer.cfg.Timed(c.clock, 0)
 		}
 	}
 	return more, again, refused, nil
@@ -196,7 +196,7 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 // sample records the time of the server in the answer to a call that was sent at sent.
 func (c *pipeline) sample(sent, server time.Time, unit time.Duration) (odd bool) {
 	off := c.clock.Sample(sent, time.Now(), server, unit)
-	c.carrier.cfg.Timed(c.clock, off)
+	c.renewer.cfg.Timed(c.clock, off)
 	return off != 0
 }
 
@@ -220,7 +220,7 @@ func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) 
 			c.order = append(c.order, i)
 		}
 	}
-	slotted := c.carrier.cfg.Slots
+	slotted := c.renewer.cfg.Slots
 	c.kinds = slices.Grow(c.kinds[:0], b.Len())[:b.Len()]
 	sorted, last := true, 0
 	for _, i := range c.order {
@@ -309,7 +309,7 @@ func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Durat
 	leases := c.order[call.from:call.to]
 	gone, refused, err := verdicts(reply, len(leases))
 	if err != nil {
-		return fmt.Errorf("carrier: renew: unexpected answer: %w", err)
+		return fmt.Errorf("renewer: renew: unexpected answer: %w", err)
 	}
 	if len(gone) > 0 && call.asking && c.owners[leases[0]].Class() == Readers {
 		call.err = errNotArrived
@@ -364,14 +364,14 @@ func verdicts(reply any, n int) (gone []int, refused map[int]error, err error) {
 // other calls the caller corrects it.
 func (c *pipeline) reply(timeout time.Duration) (any, pipe.Verdict, error) {
 	reply, err := resp.Receive(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
-	verdict, _ := pipe.VerdictOf(err, true, c.carrier.cfg.Server)
+	verdict, _ := pipe.VerdictOf(err, true, c.renewer.cfg.Server)
 	return reply, verdict, err
 }
 
 // follow moves the leases of a call to the lane of the server that has their keys.
 // They are due there at once.
 func (c *pipeline) follow(call *renewCall, to pipe.Redirection) {
-	lane := c.carrier.cfg.Target(to)
+	lane := c.renewer.cfg.Target(to)
 	if lane == nil {
 		return
 	}

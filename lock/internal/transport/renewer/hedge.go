@@ -1,4 +1,4 @@
-package carrier
+package renewer
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// wait is a dial or a round trip of a Carrier that is not answered yet.
+// wait is a dial or a round trip of a Renewer that is not answered yet.
 type wait struct {
 	abort func() // ends the wait; may be called again, and after the end
 	dials bool   // a dial limits its time itself
 
-	// guarded by Carrier.mu
+	// guarded by Renewer.mu
 	late       bool      // it was ended because there was no answer in time
 	began      time.Time // written by begin and goOn, on the goroutine that waits
 	timer      *time.Timer
@@ -21,7 +21,7 @@ type wait struct {
 }
 
 // begin records that w waits from now on.
-func (r *Carrier) begin(w *wait, ttl time.Duration) {
+func (r *Renewer) begin(w *wait, ttl time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.began, w.superseded, w.late = time.Now(), false, false
@@ -36,7 +36,7 @@ func (r *Carrier) begin(w *wait, ttl time.Duration) {
 }
 
 // goOn records that w begins another wait. It returns false if a hedge has ended w.
-func (r *Carrier) goOn(w *wait) bool {
+func (r *Renewer) goOn(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.began = time.Now()
@@ -45,7 +45,7 @@ func (r *Carrier) goOn(w *wait) bool {
 }
 
 // end records that w has stopped waiting. It reports whether a hedge has ended w.
-func (r *Carrier) end(w *wait) bool {
+func (r *Renewer) end(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.timer.Stop()
@@ -54,7 +54,7 @@ func (r *Carrier) end(w *wait) bool {
 }
 
 // failed reports that the wait w ended with err.
-func (r *Carrier) failed(w *wait, err error) {
+func (r *Renewer) failed(w *wait, err error) {
 	r.mu.Lock()
 	if w.late { // err says only that the connection was closed
 		err = pipe.ErrUnanswered
@@ -64,7 +64,7 @@ func (r *Carrier) failed(w *wait, err error) {
 }
 
 // measure records how long a round trip took.
-func (r *Carrier) measure(d time.Duration) {
+func (r *Renewer) measure(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rtt += (d - r.rtt) / 8
@@ -72,7 +72,7 @@ func (r *Carrier) measure(d time.Duration) {
 
 // look is called by w's timer, in each hedgeAfter. It ends a wait that lasts too long,
 // and starts a hedge for a slow one. A slow dial gives way to a connection that has become idle.
-func (r *Carrier) look(w *wait) {
+func (r *Renewer) look(w *wait) {
 	r.mu.Lock()
 	if _, waits := r.waits[w]; !waits || r.closed {
 		r.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *Carrier) look(w *wait) {
 
 // hedge dials a connection and pings the server over it. If the ping is answered, all
 // waits that began long before are ended, and their batches continue over this connection.
-func (r *Carrier) hedge(began time.Time) {
+func (r *Renewer) hedge(began time.Time) {
 	dialed, err := r.cfg.Dial(r.ctx, r.beside)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)

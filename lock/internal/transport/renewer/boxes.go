@@ -1,4 +1,4 @@
-package carrier
+package renewer
 
 // maxBoxed is the longest argument that boxes keep.
 const maxBoxed = 64
