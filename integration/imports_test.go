@@ -82,6 +82,7 @@ var rules = []rule{
 	{tree: "lock/sentinel", ours: []string{"lock/topology", "lock/internal/transport/dialing", "lock/internal/transport/endpoint", "lock/internal/transport/resp"}, others: []string{redigo}},
 	{tree: "lock/locktest/memredis", others: []string{redigo, miniredisModule, gopherLua}},
 	{tree: "lock/cmd/wheellock", ours: []string{"lock", "lock/cluster", "lock/sentinel", "lock/topology", "lock/internal/support/work", "lock/internal/support/diagnosis", "lock/internal/transport/endpoint", "lock/internal/engine/owner"}, others: []string{redigo}},
+	{tree: "lock/keeper", ours: []string{"lock", "wheel"}},
 	{tree: "lock/locktest", ours: []string{"lock", "lock/internal/format/keys", "lock/locktest/memredis", "lock/script"}},
 	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/sentinel", "lock/topology", "lock/internal/support/work", "lock/internal/support/diagnosis", "lock/internal/transport/dialing", "lock/internal/transport/endpoint", "lock/internal/engine/hold", "lock/internal/format/keys", "lock/internal/engine/locktable", "lock/internal/engine/orphans", "lock/internal/engine/owner", "lock/internal/transport/network", "lock/internal/engine/quorum", "lock/internal/transport/pipe", "lock/internal/transport/pubsub", "lock/internal/support/record", "lock/internal/transport/resp", "lock/internal/transport/servers", "lock/internal/support/wait", "lock/internal/engine/waitqueue", "lock/internal/engine/watch", "lock/internal/format/wire"}, others: []string{redigo}},
 	{tree: "bench/internal/report", others: plot},

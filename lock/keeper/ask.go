@@ -1,0 +1,226 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/wheel"
+)
+
+// pumpLocked starts as many goroutines as there are tries that may begin now.
+func (k *Keeper) pumpLocked() {
+	for {
+		e := k.nextLocked()
+		if e == nil {
+			return
+		}
+		k.workers++
+		k.goroutines.Go(func() { k.work(e) })
+	}
+}
+
+// nextLocked returns the name to ask for now, or nil. If there will be one later, pacer is set.
+func (k *Keeper) nextLocked() *entry {
+	e, wait := k.core.next(time.Now())
+	if wait > 0 {
+		// The errors say that it is set already, or that the Keeper is closed.
+		_ = k.wheel.Schedule(&k.pacer, wait, wheel.TaskFunc(func(*wheel.Timer) { k.pump() }))
+	}
+	return e
+}
+
+func (k *Keeper) pump() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pumpLocked()
+}
+
+// work asks for e, and then for others as long as there are any.
+func (k *Keeper) work(e *entry) {
+	for e != nil {
+		held, err := k.client.Mutex(e.name).TryLock(k.tries)
+		e = k.answered(e, held, err)
+	}
+}
+
+// answered continues with e after its try, and returns what the worker asks for next.
+func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var other *lock.HeldError
+	switch {
+	case err == nil:
+		k.grantedLocked(e, held)
+	case errors.As(err, &other):
+		k.stats.Refused++
+		k.restLocked(e, k.core.refuse(e, other.TTL))
+	case errors.Is(err, lock.ErrNotALock): // this name is to blame, not its server
+		k.stats.Failed++
+		k.stats.LastError = err
+		k.restLocked(e, k.core.refuse(e, -1))
+	default:
+		if k.tries.Err() == nil {
+			k.stats.Failed++
+			k.stats.LastError = err
+		}
+		k.restLocked(e, k.core.fail(e, time.Now()))
+	}
+	k.stats.Tries++
+	if next = k.nextLocked(); next == nil {
+		k.workers--
+		k.endIfIdleLocked()
+	} else {
+		k.pumpLocked() // an outage may have ended
+	}
+	return next
+}
+
+// grantedLocked calls Taken, or releases the lock that nobody wants any more.
+func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
+	e.held = held
+	if !k.core.grant(e, time.Now()) {
+		k.giveLocked(e)
+		return
+	}
+	k.stats.Taken++
+	e.busy = true
+	var parent context.Context
+	parent, e.cancel = context.WithCancelCause(context.Background())
+	ctx := held.Context(parent)
+	k.goroutines.Add(1) // for ended, which is called in any case, because finish ends the parent
+	context.AfterFunc(ctx, func() {
+		defer k.goroutines.Done()
+		k.ended(e, held)
+	})
+	k.goroutines.Go(func() { k.run(e, ctx, held) })
+}
+
+// run calls Taken, and what follows if the lock has ended meanwhile.
+func (k *Keeper) run(e *entry, ctx context.Context, held *lock.Held) {
+	defer func() { // also after runtime.Goexit
+		k.mu.Lock()
+		over := e.state == ending
+		e.busy = over
+		k.mu.Unlock()
+		if over {
+			k.finish(e)
+		}
+	}()
+	k.cfg.Taken(ctx, e.name, held)
+}
+
+// ended is called when the context of a name has ended: the lock was lost, or is given up.
+func (k *Keeper) ended(e *entry, held *lock.Held) {
+	k.mu.Lock()
+	mine := e.held == held && k.core.lose(e)
+	if mine {
+		k.stats.Lost++
+		mine, e.busy = !e.busy, true
+	}
+	k.mu.Unlock()
+	if mine {
+		k.finish(e)
+	}
+}
+
+// end ends names whose Taken has returned. The caller has set busy.
+func (k *Keeper) end(entries []*entry) {
+	if k.cfg.Ended != nil {
+		for _, e := range entries {
+			k.goroutines.Go(func() { k.finish(e) })
+		}
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range entries {
+		k.giveLocked(e)
+	}
+}
+
+// finish calls Ended, and has the lock released.
+func (k *Keeper) finish(e *entry) {
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.giveLocked(e)
+	}()
+	e.cancel(ErrGivenUp) // Drop may be about to do so
+	if k.cfg.Ended == nil {
+		return
+	}
+	k.mu.Lock()
+	lost, held := e.lost, e.held
+	k.mu.Unlock()
+	var err error
+	if lost {
+		err = held.Err()
+	}
+	k.cfg.Ended(e.name, err)
+}
+
+// giveLocked has the lock of e released. All locks that are to be released at a moment share the
+// requests of UnlockMany, so a server that is silent costs the same however many there are.
+func (k *Keeper) giveLocked(e *entry) {
+	k.toGive = append(k.toGive, e)
+	if !k.giving {
+		k.giving = true
+		k.goroutines.Go(k.give)
+	}
+}
+
+// give releases locks until there are none to release.
+func (k *Keeper) give() {
+	for {
+		k.mu.Lock()
+		entries := k.toGive
+		k.toGive = nil
+		if len(entries) == 0 {
+			k.giving = false
+			k.endIfIdleLocked()
+			k.mu.Unlock()
+			return
+		}
+		helds := make([]*lock.Held, len(entries))
+		for i, e := range entries {
+			helds[i] = e.held
+		}
+		k.mu.Unlock()
+		errs := lock.UnlockMany(context.Background(), helds)
+		k.mu.Lock()
+		for i, e := range entries {
+			if errors.Is(errs[i], lock.ErrUnknown) {
+				k.stats.Unreleased++
+			}
+			k.restLocked(e, k.core.finish(e, time.Now()))
+		}
+		k.pumpLocked()
+		k.mu.Unlock()
+	}
+}
+
+// restLocked sets the timer of a name that rests.
+func (k *Keeper) restLocked(e *entry, rest time.Duration) {
+	if rest > 0 {
+		// The error says that the Keeper is closed.
+		_ = k.wheel.Schedule(&e.timer, rest, e)
+	}
+}
+
+// Fire makes a name ready whose time has come.
+func (e *entry) Fire(*wheel.Timer) {
+	e.keeper.mu.Lock()
+	defer e.keeper.mu.Unlock()
+	e.keeper.core.wake(e)
+	e.keeper.pumpLocked()
+}
+
+// endIfIdleLocked closes idle if the Keeper is closed and has nothing left.
+func (k *Keeper) endIfIdleLocked() {
+	if k.core.closed && !k.isIdle && len(k.core.entries) == 0 && k.workers == 0 && !k.giving {
+		k.isIdle = true
+		close(k.idle)
+	}
+}

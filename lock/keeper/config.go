@@ -1,0 +1,91 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// Bounds and defaults of Config.
+const (
+	DefaultLook      = lock.DefaultLease / 3 // 10 s
+	MinLook          = 100 * time.Millisecond
+	MaxLook          = time.Hour
+	DefaultAtOnce    = 64
+	MaxAtOnce        = 512
+	DefaultPerSecond = 10_000
+	MaxPerSecond     = 1_000_000
+)
+
+// Config configures a Keeper. Taken is required. Every other field that is zero
+// has its default. If settings are out of their bounds, New returns one error that
+// names every such setting, its value and its bounds.
+type Config struct {
+	// Taken is called when the Keeper has taken a name. held is the lock. ctx
+	// carries its owner and ends when the lock is lost, when the name is dropped
+	// or given up, and at Close. context.Cause(ctx) is then a *lock.LostError or
+	// ErrGivenUp.
+	//
+	// Taken may return at once, and the name stays kept. Or Taken may run for as
+	// long as ctx: the name is not given back before Taken has returned. Every
+	// call has a goroutine of its own. A panic ends the process, as in any
+	// goroutine. Taken must not unlock held, because the Keeper does that.
+	Taken func(ctx context.Context, name string, held *lock.Held)
+
+	// Ended, if set, is called once for every call of Taken, after ctx has ended
+	// and Taken has returned. err is nil if the name is given up. The lock is then
+	// still held and renewed, and is released when Ended has returned, so Ended
+	// may write what the next holder reads. If the lock is lost, err is the
+	// *lock.LostError, and another process may have the lock. A lock that is lost
+	// while Ended runs is not reported again. Every call has a goroutine of its own.
+	Ended func(name string, err error)
+
+	// Most limits how many names this Keeper keeps at once, with those that it is
+	// giving back: at least 1; zero means no limit. SetMost changes it.
+	Most int
+
+	// Look is the longest time between two tries of a name that another owner
+	// holds: from 100 ms to an hour, default 10 s. The Keeper draws each time at
+	// random from the last quarter below Look, and tries sooner if the lease of
+	// the holder ends sooner. So Look limits how late a release by another process
+	// is noticed.
+	Look time.Duration
+
+	// AtOnce limits how many tries are under way at once: from 1 to 512, default 64.
+	AtOnce int
+
+	// PerSecond limits the tries per second: from 1 to 1,000,000, default 10,000.
+	// After a quiet time, a twentieth of PerSecond may be sent at once.
+	PerSecond int
+}
+
+// withDefaults returns cfg with its defaults, or an error that names every fault.
+func (cfg Config) withDefaults() (Config, error) {
+	var faults []error
+	if cfg.Taken == nil {
+		faults = append(faults, errors.New("keeper: Config.Taken is nil: set the function that is called when a name is taken"))
+	}
+	if cfg.Most < 0 {
+		faults = append(faults, fmt.Errorf("keeper: Config.Most is %d: it must be at least 1, or 0 for no limit", cfg.Most))
+	}
+	if cfg.Look == 0 {
+		cfg.Look = DefaultLook
+	}
+	if cfg.Look < MinLook || cfg.Look > MaxLook {
+		faults = append(faults, fmt.Errorf("keeper: Config.Look is %v: it must be from %v to %v", cfg.Look, MinLook, MaxLook))
+	}
+	count := func(name string, value *int, byDefault, most int) {
+		if *value == 0 {
+			*value = byDefault
+		}
+		if *value < 1 || *value > most {
+			faults = append(faults, fmt.Errorf("keeper: Config.%s is %d: it must be from 1 to %d", name, *value, most))
+		}
+	}
+	count("AtOnce", &cfg.AtOnce, DefaultAtOnce, MaxAtOnce)
+	count("PerSecond", &cfg.PerSecond, DefaultPerSecond, MaxPerSecond)
+	return cfg, errors.Join(faults...)
+}

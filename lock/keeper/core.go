@@ -1,0 +1,285 @@
+package keeper
+
+import (
+	"context"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/wheel"
+)
+
+// state is where a name is. Every change is a method of core.
+type state uint8
+
+const (
+	// resting: its timer is set. From asking by refuse and fail, from ending by
+	// finish after a short hold. To ready by wake, to gone by drop.
+	resting state = iota
+	// ready: in line for a try. From gone by want, from resting by wake, from ending
+	// by finish. To asking by next, to gone by drop.
+	ready
+	// asking: a try is under way. From ready by next. To kept or ending by grant, to
+	// resting or gone by refuse and fail.
+	asking
+	// kept: held, and wanted. From asking by grant. To ending by drop, lose and the bound.
+	kept
+	// ending: lost or given up, until the functions have returned and the lock is released.
+	// From kept by drop, lose and the bound, from asking by grant if the name is not wanted
+	// any more. To ready, resting or gone by finish.
+	ending
+	// gone: not in the table any more.
+	gone
+	states
+)
+
+const (
+	// failuresInARow is how many tries must fail one after the other before the core
+	// believes that Redis is down. One dead server of a Cluster does not hold up the names of
+	// the others.
+	failuresInARow = 8
+	firstPause     = 100 * time.Millisecond // between two probes while Redis is down; doubled up to longestPause
+	longestPause   = 5 * time.Second
+	shortHold      = time.Second // a name that was lost sooner rests for as long before its next try
+	afterLease     = 5 * time.Millisecond
+	leaseSpread    = 20 * time.Millisecond // so that the processes that wait do not all try at once
+)
+
+// entry is one name. Keeper.mu guards it, but the methods of timer.
+type entry struct {
+	name   string // immutable
+	keeper *Keeper
+	timer  wheel.Timer // set while it is resting
+
+	state  state
+	wanted bool
+	place  int // its index in core.line, while it is ready
+
+	// since the last grant
+	held   *lock.Held
+	cancel context.CancelCauseFunc // ends the context of Taken; nil if Taken was not called
+	busy   bool                    // a goroutine runs its functions, and continues with it
+	lost   bool
+	taken  time.Time
+}
+
+// core decides what is asked, when, and what follows from each answer. It does no I/O, has no
+// clock and no goroutine. Keeper.mu guards it.
+type core struct {
+	look      time.Duration  // immutable
+	atOnce    int            // immutable
+	perSecond float64        // immutable
+	random    func() float64 // immutable; from 0 to 1
+
+	entries map[string]*entry
+	line    []*entry // the ready ones, in any order
+	counts  [states]int
+	wanted  int
+	most    int // 0: no bound
+	closed  bool
+
+	streak   int           // tries that failed since the last answer
+	pause    time.Duration // the last pause while Redis is down
+	resume   time.Time     // while Redis is down, no try begins before
+	tokens   float64       // tries that may begin now
+	refilled time.Time     // when tokens was computed
+}
+
+func newCore(cfg Config, random func() float64) core {
+	return core{
+		look: cfg.Look, atOnce: cfg.AtOnce, perSecond: float64(cfg.PerSecond), random: random,
+		entries: map[string]*entry{}, most: cfg.Most,
+	}
+}
+
+// move changes the state of e, and keeps the line and the counts.
+func (c *core) move(e *entry, to state) {
+	if e.state == ready {
+		last := len(c.line) - 1
+		c.line[e.place] = c.line[last]
+		c.line[e.place].place = e.place
+		c.line[last] = nil
+		c.line = c.line[:last]
+	}
+	c.counts[e.state]--
+	c.counts[to]++
+	e.state = to
+	switch to {
+	case ready:
+		e.place = len(c.line)
+		c.line = append(c.line, e)
+	case gone:
+		delete(c.entries, e.name)
+	}
+}
+
+func (c *core) setWanted(e *entry, wanted bool) {
+	if e.wanted != wanted {
+		e.wanted = wanted
+		if wanted {
+			c.wanted++
+		} else {
+			c.wanted--
+		}
+	}
+}
+
+// want makes a name wanted. A name that is not in the table is ready at once.
+func (c *core) want(k *Keeper, name string) {
+	if c.closed {
+		return
+	}
+	e := c.entries[name]
+	if e == nil {
+		e = &entry{name: name, keeper: k, state: gone}
+		c.counts[gone]++
+		c.entries[name] = e
+		c.move(e, ready)
+	}
+	c.setWanted(e, true)
+}
+
+// drop makes a name not wanted. It returns true if the name is kept and now ends.
+func (c *core) drop(e *entry) (ends bool) {
+	c.setWanted(e, false)
+	switch e.state {
+	case resting, ready:
+		c.move(e, gone)
+	case kept:
+		c.move(e, ending)
+		return true
+	}
+	return false
+}
+
+// surplus moves kept names to ending, until the bound is kept.
+func (c *core) surplus() (ends []*entry) {
+	if c.most == 0 {
+		return nil
+	}
+	for _, e := range c.entries {
+		if c.counts[kept] <= c.most {
+			break
+		}
+		if e.state == kept {
+			c.move(e, ending)
+			ends = append(ends, e)
+		}
+	}
+	return ends
+}
+
+// wake makes a name ready whose time has come.
+func (c *core) wake(e *entry) {
+	if e.state == resting {
+		c.move(e, ready)
+	}
+}
+
+// isDown reports whether the last tries failed.
+func (c *core) isDown() bool { return c.streak >= failuresInARow }
+
+// next returns the name to ask for now, which is then asking. It returns nil if there is none. If
+// wait is not 0, there is one after that time.
+func (c *core) next(now time.Time) (e *entry, wait time.Duration) {
+	busy := c.counts[asking]
+	switch {
+	case c.closed, len(c.line) == 0, busy >= c.atOnce:
+		return nil, 0
+	case c.most > 0 && c.counts[kept]+c.counts[ending]+busy >= c.most:
+		return nil, 0
+	case c.isDown() && busy > 0:
+		return nil, 0 // one probe, whose answer leads here again
+	case c.isDown() && now.Before(c.resume):
+		return nil, c.resume.Sub(now)
+	}
+	burst := max(1, c.perSecond/20)
+	if c.refilled.IsZero() {
+		c.tokens = burst
+	} else {
+		c.tokens = min(burst, c.tokens+now.Sub(c.refilled).Seconds()*c.perSecond)
+	}
+	c.refilled = now
+	if c.tokens < 1 {
+		return nil, max(time.Millisecond, time.Duration((1-c.tokens)/c.perSecond*float64(time.Second)))
+	}
+	c.tokens--
+	// A name at random, so that processes that want the same names seldom ask for the same one.
+	e = c.line[min(int(c.random()*float64(len(c.line))), len(c.line)-1)]
+	c.move(e, asking)
+	return e, 0
+}
+
+// answered ends an outage.
+func (c *core) answered() { c.streak, c.pause = 0, 0 }
+
+// grant is for a try that took the lock. It returns false if the name is not wanted any more, and
+// must be released.
+func (c *core) grant(e *entry, now time.Time) (keep bool) {
+	c.answered()
+	e.taken, e.lost = now, false
+	if !e.wanted || c.closed {
+		c.move(e, ending)
+		return false
+	}
+	c.move(e, kept)
+	return true
+}
+
+// refuse is for a try that found another owner, whose lease ends after ttl; less than 0: it has no
+// end. It returns how long the name rests, 0 if it is gone.
+func (c *core) refuse(e *entry, ttl time.Duration) (rest time.Duration) {
+	c.answered()
+	rest = c.untilNextLook()
+	if ttl >= 0 {
+		rest = min(rest, ttl+afterLease+time.Duration(c.random()*float64(leaseSpread)))
+	}
+	return c.rest(e, rest)
+}
+
+// fail is for a try of which it is not known what it did, or which Redis answered with an error.
+func (c *core) fail(e *entry, now time.Time) (rest time.Duration) {
+	c.streak++
+	if c.isDown() && !now.Before(c.resume) {
+		c.pause = min(max(2*c.pause, firstPause), longestPause)
+		c.resume = now.Add(time.Duration(float64(c.pause) * (0.75 + c.random()/2)))
+	}
+	return c.rest(e, c.untilNextLook())
+}
+
+func (c *core) untilNextLook() time.Duration {
+	return time.Duration(float64(c.look) * (0.75 + c.random()/4))
+}
+
+func (c *core) rest(e *entry, rest time.Duration) time.Duration {
+	if !e.wanted || c.closed {
+		c.setWanted(e, false)
+		c.move(e, gone)
+		return 0
+	}
+	c.move(e, resting)
+	return rest
+}
+
+// lose is for a lock that was lost. It returns false if the name was ending anyway.
+func (c *core) lose(e *entry) bool {
+	if e.state != kept {
+		return false
+	}
+	e.lost = true
+	c.move(e, ending)
+	return true
+}
+
+// finish is for a name whose functions have returned and whose lock is released. It returns how
+// long the name rests, 0 if it is ready or gone.
+func (c *core) finish(e *entry, now time.Time) (rest time.Duration) {
+	short := e.lost && now.Sub(e.taken) < shortHold
+	e.held, e.cancel, e.busy, e.lost = nil, nil, false, false
+	if short {
+		return c.rest(e, shortHold)
+	}
+	if c.rest(e, 1) > 0 {
+		c.move(e, ready)
+	}
+	return 0
+}

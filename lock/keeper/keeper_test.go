@@ -1,0 +1,548 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/keeper"
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+// program is a program that keeps names. It notes what its functions are told.
+type program struct {
+	*keeper.Keeper
+	client *lock.Client
+
+	mu   sync.Mutex
+	now  map[string]*lock.Held // kept, as the program was told
+	told map[string][]string   // by name, in order
+}
+
+// start starts a program with a client of its own. body, if not nil, runs in Taken.
+func start(t *testing.T, client *lock.Client, cfg keeper.Config, body func(ctx context.Context, name string)) *program {
+	t.Helper()
+	p := &program{client: client, now: map[string]*lock.Held{}, told: map[string][]string{}}
+	cfg.Taken = func(ctx context.Context, name string, held *lock.Held) {
+		p.note(name, "taken", held)
+		if body != nil {
+			body(ctx, name)
+			p.note(name, "returned", held)
+		}
+	}
+	cfg.Ended = func(name string, err error) {
+		what := "given up"
+		if err != nil {
+			what = "lost"
+		}
+		p.note(name, what, nil)
+	}
+	k, err := keeper.New(client, cfg)
+	require.NoError(t, err)
+	p.Keeper = k
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.NoError(t, k.Close(ctx))
+	})
+	return p
+}
+
+func (p *program) note(name, what string, held *lock.Held) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.told[name] = append(p.told[name], what)
+	if held == nil {
+		delete(p.now, name)
+	} else {
+		p.now[name] = held
+	}
+}
+
+// kept returns the names that the program believes to keep, sorted.
+func (p *program) kept() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var names []string
+	for name, held := range p.now {
+		if held.Valid() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (p *program) toldOf(name string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.told[name])
+}
+
+// sorted returns n names in the order of kept.
+func sorted(n int) []string {
+	names := fixture.Names("n", n)
+	slices.Sort(names)
+	return names
+}
+
+func bubble(t *testing.T, f func(t *testing.T, srv *locktest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, locktest.NewServer(t)) })
+}
+
+func TestFreeNamesAreTaken(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{KeyPrefix: "app:"}), keeper.Config{}, nil)
+		p.Want(sorted(20)...)
+		time.Sleep(time.Second)
+		require.Equal(t, sorted(20), p.kept(), "names have no prefix")
+		require.Len(t, srv.Locks(), 20)
+		s := p.Stats()
+		require.Equal(t, []int{20, 20, 0, 0, 0}, []int{s.Wanted, s.Kept, s.Waiting, s.Asking, s.Ending})
+		require.EqualValues(t, 20, s.Taken)
+		p.Want(sorted(20)...)
+		time.Sleep(time.Hour)
+		require.Equal(t, 20, srv.Calls()["acquire"], "what is kept is not asked for")
+	})
+}
+
+func TestALostNameIsToldAndRetaken(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, func(ctx context.Context, _ string) {
+			<-ctx.Done()
+			var lost *lock.LostError
+			if cause := context.Cause(ctx); !errors.As(cause, &lost) && !errors.Is(cause, keeper.ErrGivenUp) {
+				t.Errorf("the cause is %v", cause)
+			}
+		})
+		p.Want("a", "b")
+		time.Sleep(time.Minute)
+		srv.Delete("a")
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"taken", "returned", "lost", "taken"}, p.toldOf("a"))
+		require.Equal(t, []string{"taken"}, p.toldOf("b"))
+		require.Equal(t, []string{"a", "b"}, p.kept())
+		require.EqualValues(t, 1, p.Stats().Lost)
+		require.Zero(t, p.Stats().GivenUp)
+	})
+}
+
+func TestAllNamesAreRetakenFromAnEmptyServer(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		p.Want(sorted(100)...)
+		time.Sleep(time.Minute)
+		srv.Restart()
+		time.Sleep(time.Minute)
+		require.Equal(t, sorted(100), p.kept())
+		require.EqualValues(t, 100, p.Stats().Lost)
+	})
+}
+
+func TestADroppedNameIsGivenBackAfterItsFunctions(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		work := make(chan struct{})
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, func(ctx context.Context, _ string) {
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), keeper.ErrGivenUp) {
+				t.Errorf("the cause is %v", context.Cause(ctx))
+			}
+			<-work
+		})
+		p.Want("a")
+		time.Sleep(time.Second)
+		p.Drop("a", "unknown")
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"a"}, srv.Locks(), "Taken has not returned")
+		require.Equal(t, 1, p.Stats().Ending)
+		close(work)
+		time.Sleep(time.Second)
+		require.Empty(t, srv.Locks())
+		require.Equal(t, []string{"taken", "returned", "given up"}, p.toldOf("a"))
+		require.EqualValues(t, 1, p.Stats().GivenUp)
+		require.Zero(t, p.Stats().Lost)
+	})
+}
+
+func TestANameThatIsWantedAgainWhileItEndsIsRetaken(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		work := make(chan struct{}, 1)
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, func(ctx context.Context, _ string) {
+			<-ctx.Done()
+			<-work
+		})
+		p.Want("a")
+		time.Sleep(time.Second)
+		for range 5 {
+			p.Drop("a")
+			p.Want("a")
+		}
+		work <- struct{}{}
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"taken", "returned", "given up", "taken"}, p.toldOf("a"))
+		require.Equal(t, []string{"a"}, p.kept())
+		close(work)
+	})
+}
+
+// The server carries the try out late, when the name is not wanted any more.
+func TestANameThatIsDroppedWhileItIsAskedForIsReleased(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		srv.SetDelay(300 * time.Millisecond)
+		p.Want("a", "b")
+		time.Sleep(time.Millisecond)
+		require.Equal(t, 2, p.Stats().Asking)
+		p.Drop("a", "b")
+		p.Want("b")
+		time.Sleep(time.Minute)
+		require.Empty(t, p.toldOf("a"))
+		require.Equal(t, []string{"taken"}, p.toldOf("b"))
+		require.Equal(t, []string{"b"}, srv.Locks())
+		require.Equal(t, 1, p.Stats().Wanted)
+	})
+}
+
+func TestASlowFunctionDelaysNoOtherName(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		work := make(chan struct{})
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{AtOnce: 1}, func(_ context.Context, name string) {
+			if name == "slow" {
+				<-work
+			}
+		})
+		p.Want("slow")
+		time.Sleep(time.Second)
+		p.Want(sorted(20)...)
+		time.Sleep(time.Second)
+		require.Len(t, p.kept(), 21)
+		p.Drop(append(sorted(20), "slow")...)
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"slow"}, srv.Locks(), "the others are given back, and it is renewed")
+		require.Equal(t, []string{"taken", "returned", "given up"}, p.toldOf("n7"))
+		close(work)
+	})
+}
+
+func TestCloseGivesAllBackWithinItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		work := make(chan struct{})
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, func(ctx context.Context, name string) {
+			<-ctx.Done()
+			if name == "n3" {
+				<-work
+			}
+		})
+		p.Want(sorted(10)...)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := p.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "1 names were not given back")
+		require.Equal(t, time.Minute, time.Since(began))
+		require.Equal(t, []string{"n3"}, srv.Locks())
+		close(work)
+		require.NoError(t, p.Close(t.Context()))
+		require.Empty(t, srv.Locks())
+		calls := srv.Calls()["acquire"]
+		p.Want("late")
+		time.Sleep(time.Hour)
+		require.Equal(t, calls, srv.Calls()["acquire"])
+	})
+}
+
+func TestCloseDoesNotWaitForAServerThatIsSilent(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		p.Want(sorted(2000)...)
+		time.Sleep(time.Second)
+		require.Len(t, p.kept(), 2000)
+		srv.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*lock.DefaultUnlockTimeout+time.Second)
+		defer cancel()
+		require.NoError(t, p.Close(ctx))
+		require.EqualValues(t, 2000, p.Stats().Unreleased)
+		srv.Resume()
+	})
+}
+
+func TestANameThatIsReleasedIsTakenWithinALook(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		const look = 4 * time.Second
+		a := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		b := start(t, srv.Client(lock.Config{}), keeper.Config{Look: look}, nil)
+		a.Want(sorted(50)...)
+		time.Sleep(time.Second)
+		b.Want(sorted(50)...)
+		time.Sleep(time.Minute)
+		require.Empty(t, b.kept())
+		a.Drop(sorted(50)...)
+		time.Sleep(look + 100*time.Millisecond)
+		require.Equal(t, sorted(50), b.kept())
+		require.Empty(t, a.kept())
+	})
+}
+
+// The process that held the names has died. Their leases end, and not later than that they are taken.
+func TestTheNamesOfADeadHolderAreTakenWhenTheirLeasesEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		link := srv.Link()
+		a := start(t, link.Client(lock.Config{}), keeper.Config{}, nil)
+		b := start(t, srv.Client(lock.Config{}), keeper.Config{Look: time.Hour}, nil)
+		a.Want(sorted(20)...)
+		time.Sleep(time.Second)
+		b.Want(sorted(20)...)
+		time.Sleep(10 * time.Minute)
+		link.Cut()
+		time.Sleep(lock.DefaultLease + 100*time.Millisecond)
+		require.Equal(t, sorted(20), b.kept())
+		require.Empty(t, a.kept(), "it was told")
+		link.Mend()
+	})
+}
+
+func TestAnIdleHourCostsOneTryPerLook(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		holder := srv.Client(lock.Config{})
+		fixture.LockAll(t, holder, sorted(10))
+		link := srv.Link()
+		p := start(t, link.Client(lock.Config{}), keeper.Config{}, nil)
+		p.Want(sorted(10)...)
+		time.Sleep(time.Hour)
+		n := link.Calls()["acquire"]
+		require.LessOrEqual(t, n, 10*480+10, "every 7.5 s at the most often")
+		require.GreaterOrEqual(t, n, 10*359, "every 10 s at the least often")
+	})
+}
+
+func TestAServerThatIsDownGetsOneProbeAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		const names = 500
+		link := srv.Link()
+		p := start(t, link.Client(lock.Config{}), keeper.Config{}, nil)
+		p.Want(sorted(names)...)
+		time.Sleep(time.Minute)
+		require.Len(t, p.kept(), names)
+		link.Cut()
+		time.Sleep(lock.DefaultLease + 10*time.Second) // all are lost
+		require.Empty(t, p.kept())
+		require.True(t, p.Stats().Failing)
+		require.Error(t, p.Stats().LastError)
+		before := p.Stats()
+		time.Sleep(time.Minute)
+		tries := p.Stats().Since(before).Tries
+		require.NotZero(t, tries)
+		require.LessOrEqual(t, tries, uint64(20), "a probe after at least 3.75 s, with what %d names have", names)
+		link.Mend()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, sorted(names), p.kept())
+		require.False(t, p.Stats().Failing)
+	})
+}
+
+func TestAServerThatIsSilentForAMinuteCostsFewTries(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		srv.Pause()
+		p.Want(sorted(500)...)
+		time.Sleep(time.Minute)
+		require.Empty(t, p.kept())
+		require.LessOrEqual(t, p.Stats().Tries, uint64(64+30))
+		srv.Resume()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, sorted(500), p.kept())
+	})
+}
+
+func TestTriesPerSecondAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{PerSecond: 100}, nil)
+		p.Want(sorted(1000)...)
+		for range 9 {
+			before := p.Stats()
+			time.Sleep(time.Second)
+			tries := p.Stats().Since(before).Tries
+			require.LessOrEqual(t, tries, uint64(110))
+			require.GreaterOrEqual(t, tries, uint64(80))
+		}
+		time.Sleep(5 * time.Second)
+		require.Len(t, p.kept(), 1000)
+	})
+}
+
+// Two keepers share as many names as both may keep. A third one waits, and takes the place of one
+// that leaves.
+func TestMostIsKeptByTwoAndThreeKeepers(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		names := sorted(12)
+		join := func() *program {
+			p := start(t, srv.Client(lock.Config{}), keeper.Config{Most: 6}, nil)
+			p.Want(names...)
+			return p
+		}
+		a := join()
+		time.Sleep(time.Second)
+		require.Len(t, a.kept(), 6)
+		b := join()
+		time.Sleep(time.Minute)
+		c := join()
+		time.Sleep(time.Minute)
+		require.Equal(t, []int{6, 6, 0}, []int{len(a.kept()), len(b.kept()), len(c.kept())})
+		require.NoError(t, a.Close(t.Context()))
+		time.Sleep(keeper.DefaultLook + time.Second)
+		require.Equal(t, []int{0, 6, 6}, []int{len(a.kept()), len(b.kept()), len(c.kept())})
+		d := join()
+		for _, p := range []*program{b, c, d} {
+			p.SetMost(4)
+		}
+		time.Sleep(keeper.DefaultLook + time.Second)
+		require.Equal(t, []int{4, 4, 4}, []int{len(b.kept()), len(c.kept()), len(d.kept())})
+		require.EqualValues(t, 2, b.Stats().GivenUp)
+		require.Equal(t, 12, b.Stats().Wanted)
+		require.Len(t, srv.Locks(), 12)
+	})
+}
+
+func TestAKeeperWithoutARoomAsksForNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		link := srv.Link()
+		p := start(t, link.Client(lock.Config{}), keeper.Config{Most: 2}, nil)
+		p.Want(sorted(30)...)
+		time.Sleep(time.Hour)
+		require.Len(t, p.kept(), 2)
+		require.Equal(t, 2, link.Calls()["acquire"])
+	})
+}
+
+// A name that ends counts for Most, because it is still held.
+func TestANameThatEndsKeepsItsPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		work := make(chan struct{})
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{Most: 1}, func(ctx context.Context, _ string) {
+			<-ctx.Done()
+			<-work
+		})
+		p.Want("a")
+		time.Sleep(time.Second)
+		p.Drop("a")
+		p.Want("b")
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a"}, srv.Locks())
+		close(work)
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"b"}, srv.Locks())
+	})
+}
+
+func TestANameThatIsNoLockDelaysNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		names := sorted(20)
+		for _, name := range names {
+			_, err := srv.Do("LPUSH", name, "x")
+			require.NoError(t, err)
+		}
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		p.Want(names...)
+		time.Sleep(time.Second)
+		require.False(t, p.Stats().Failing)
+		require.ErrorIs(t, p.Stats().LastError, lock.ErrNotALock)
+		p.Want("free")
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"free"}, p.kept())
+	})
+}
+
+func TestAClosedClientEndsAllNames(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		p.Want("a", "b")
+		time.Sleep(time.Second)
+		require.NoError(t, p.client.Close(t.Context()))
+		synctest.Wait()
+		require.Equal(t, []string{"taken", "lost"}, p.toldOf("a"))
+		time.Sleep(time.Hour)
+		require.LessOrEqual(t, p.Stats().Failed, uint64(1000))
+		require.NoError(t, p.Close(t.Context()))
+	})
+}
+
+func TestFaultsOfAConfigAreToldAtOnce(t *testing.T) {
+	_, err := keeper.New(nil, keeper.Config{Most: -1, Look: 1, AtOnce: 513, PerSecond: -1})
+	for _, text := range []string{"client", "Taken", "Most", "Look is 1ns", "AtOnce is 513", "PerSecond is -1"} {
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// TestManyChangesAtOnce wants and drops the same names from many goroutines in two programs, while the
+// server deletes locks. No name is ever kept twice, and all that is wanted at the end is kept.
+func TestManyChangesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		names := sorted(10)
+		var mu sync.Mutex
+		inside := map[string]*lock.Held{}
+		var programs []*keeper.Keeper
+		for range 2 {
+			k, err := keeper.New(srv.Client(lock.Config{}), keeper.Config{
+				Look: time.Second,
+				Taken: func(ctx context.Context, name string, held *lock.Held) {
+					mu.Lock()
+					if other := inside[name]; other != nil && other.Valid() && held.Valid() {
+						t.Errorf("%s is kept twice", name)
+					}
+					inside[name] = held
+					mu.Unlock()
+				},
+				Ended: func(name string, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil {
+						if inside[name] == nil {
+							t.Errorf("%s ended before it was taken", name)
+						}
+						delete(inside, name)
+					}
+				},
+			})
+			require.NoError(t, err)
+			programs = append(programs, k)
+		}
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				for j := range 200 {
+					name := names[(i*7+j*3)%len(names)]
+					if k := programs[i%2]; (i+j)%3 == 0 {
+						k.Drop(name)
+					} else {
+						k.Want(name)
+					}
+					time.Sleep(time.Duration(1+(i*j)%50) * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		for _, k := range programs {
+			k.Want(names...)
+		}
+		time.Sleep(10 * time.Second)
+		require.Equal(t, len(names), programs[0].Stats().Kept+programs[1].Stats().Kept)
+		require.Len(t, srv.Locks(), len(names))
+		for i, k := range programs {
+			require.NoError(t, k.Close(t.Context()), fmt.Sprint(i))
+		}
+		require.Empty(t, srv.Locks())
+		require.Empty(t, inside)
+	})
+}
