@@ -47,6 +47,14 @@ type Config struct {
 	// giving back: at least 1; zero means no limit. SetMost changes it.
 	Most int
 
+	// Share, if set, is the name of the set of names, which several Keepers share:
+	// 1 to 1000 bytes. Each of them then keeps at most its part, rounded up, of the
+	// names that it wants, and gives up what is more. Every Keeper holds one of 64 locks of
+	// its client, Share + ":sharer:0" to ":sharer:63", and counts them once in a Look.
+	// See "A fair share" in the comment of the package. A Keeper keeps no name until it
+	// has counted for the first time. Default: no share.
+	Share string
+
 	// Look is the longest time between two tries of a name that another owner
 	// holds: from 100 ms to an hour, default 10 s. The Keeper draws each time at
 	// random from the last quarter below Look, and tries sooner if the lease of
@@ -70,6 +78,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	if cfg.Most < 0 {
 		faults = append(faults, fmt.Errorf("keeper: Config.Most is %d: it must be at least 1, or 0 for no limit", cfg.Most))
+	}
+	if len(cfg.Share) > 1000 {
+		faults = append(faults, fmt.Errorf("keeper: Config.Share has %d bytes: it must have at most 1000", len(cfg.Share)))
 	}
 	if cfg.Look == 0 {
 		cfg.Look = DefaultLook

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/wheellock/wheellock/lock"
@@ -74,7 +75,9 @@ type core struct {
 	line    []*entry // the ready ones, in any order
 	counts  [states]int
 	wanted  int
-	most    int // 0: no bound
+	most    int  // 0: no bound
+	shared  bool // immutable
+	sharers int  // with which the names are shared, with this one; 0: not known yet
 	closed  bool
 
 	streak   int           // tries that failed since the last answer
@@ -87,7 +90,7 @@ type core struct {
 func newCore(cfg Config, random func() float64) core {
 	return core{
 		look: cfg.Look, atOnce: cfg.AtOnce, perSecond: float64(cfg.PerSecond), random: random,
-		entries: map[string]*entry{}, most: cfg.Most,
+		entries: map[string]*entry{}, most: cfg.Most, shared: cfg.Share != "",
 	}
 }
 
@@ -151,13 +154,29 @@ func (c *core) drop(e *entry) (ends bool) {
 	return false
 }
 
+// bound returns how many names may be kept.
+func (c *core) bound() int {
+	bound := math.MaxInt
+	if c.most > 0 {
+		bound = c.most
+	}
+	switch {
+	case !c.shared:
+		return bound
+	case c.sharers == 0:
+		return 0
+	}
+	return min(bound, (c.wanted+c.sharers-1)/c.sharers)
+}
+
 // surplus moves kept names to ending, until the bound is kept.
 func (c *core) surplus() (ends []*entry) {
-	if c.most == 0 {
+	bound := c.bound()
+	if c.counts[kept] <= bound {
 		return nil
 	}
 	for _, e := range c.entries {
-		if c.counts[kept] <= c.most {
+		if c.counts[kept] <= bound {
 			break
 		}
 		if e.state == kept {
@@ -183,9 +202,9 @@ func (c *core) isDown() bool { return c.streak >= failuresInARow }
 func (c *core) next(now time.Time) (e *entry, wait time.Duration) {
 	busy := c.counts[asking]
 	switch {
-	case c.closed, len(c.line) == 0, busy >= c.atOnce:
+	case len(c.line) == 0, busy >= c.atOnce:
 		return nil, 0
-	case c.most > 0 && c.counts[kept]+c.counts[ending]+busy >= c.most:
+	case c.counts[kept]+c.counts[ending]+busy >= c.bound():
 		return nil, 0
 	case c.isDown() && busy > 0:
 		return nil, 0 // one probe, whose answer leads here again

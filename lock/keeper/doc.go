@@ -40,11 +40,9 @@
 // not subscribe to releases. With the default, 50,000 such names are about 5,700
 // tries per second. If that is too much, set a longer Look.
 //
-// Config.Most is a bound and not a share. n processes share a set evenly if each
-// of them keeps at most a nth part, rounded up. The program must know n, and call
-// SetMost when n has changed. If all processes together may keep fewer names than
-// there are, some names are kept by nobody. If they may keep more, those that
-// came first have more.
+// Config.Most is a bound and not a share. If all processes together may keep fewer
+// names than there are, nobody keeps some of them. If they may keep more, the
+// processes that came first have more. Config.Share is a share.
 //
 // A server that fails holds up names of other servers of a Cluster too. A try that
 // gets no answer takes one of AtOnce places for an IOTimeout of the client, and
@@ -52,6 +50,21 @@
 //
 // After SIGSTOP a process may believe for a moment that it keeps a lock which
 // another one has; see lock.Held.Valid.
+//
+// # A fair share
+//
+// Keepers with the same Config.Share count each other, without a coordinator. Each
+// keeps at most ceil(names / n). When one joins, the others give up what is
+// more within a Look, and the new one takes it within another Look, or a little
+// later if functions take their time. When one closes, the others take its names
+// within two Looks. When one dies, they do so a Look after its lease has ended.
+//
+// These things are not promised. The last Keeper may have fewer names than the
+// others: of 10 names, four have 3, 3, 3 and 1. All Keepers must want the same
+// names. Which names a Keeper keeps is left to chance, and so is which names it
+// gives up. When Redis has lost its data, and before all have their places again, some
+// may keep more than their part for two Looks. At most 64 Keepers can share.
+// While Redis does not answer, the parts stay as they were.
 //
 // # Why two functions
 //

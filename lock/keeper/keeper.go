@@ -21,6 +21,7 @@ type Keeper struct {
 	client *lock.Client       // immutable
 	cfg    Config             // immutable
 	wheel  *wheel.Wheel       // immutable
+	share  *sharers           // immutable; nil without Config.Share
 	tries  context.Context    // immutable; ends at Close
 	stop   context.CancelFunc // immutable; ends tries
 	idle   chan struct{}      // immutable; closed when the Keeper is closed and has nothing left
@@ -38,7 +39,7 @@ type Keeper struct {
 }
 
 // New returns a Keeper that wants no name yet, or one error with all faults of its
-// arguments. It does no I/O. One client may have several Keepers, of different
+// arguments. It does no I/O, unless Config.Share is set. One client may have several Keepers, of different
 // names.
 func New(client *lock.Client, cfg Config) (*Keeper, error) {
 	cfg, err := cfg.withDefaults()
@@ -54,6 +55,11 @@ func New(client *lock.Client, cfg Config) (*Keeper, error) {
 	}
 	k := &Keeper{client: client, cfg: cfg, wheel: w, idle: make(chan struct{}), core: newCore(cfg, rand.Float64)}
 	k.tries, k.stop = context.WithCancel(context.Background())
+	if cfg.Share != "" {
+		if k.share, err = newSharers(k); err != nil {
+			return nil, err
+		}
+	}
 	return k, nil
 }
 
@@ -107,6 +113,7 @@ func (k *Keeper) Stats() Stats {
 	defer k.mu.Unlock()
 	s, counts := k.stats, &k.core.counts
 	s.Wanted, s.Kept, s.Asking, s.Ending = k.core.wanted, counts[kept], counts[asking], counts[ending]
+	s.Sharers = k.core.sharers
 	s.Waiting, s.Failing = counts[resting]+counts[ready], k.core.isDown()
 	return s
 }
@@ -153,6 +160,9 @@ func (k *Keeper) Close(ctx context.Context) error {
 		}
 	}
 	k.goroutines.Wait() // they are at their last line
+	if k.share != nil {
+		return k.share.own.Close(ctx)
+	}
 	return nil
 }
 

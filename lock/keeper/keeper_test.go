@@ -306,7 +306,7 @@ func TestTheNamesOfADeadHolderAreTakenWhenTheirLeasesEnd(t *testing.T) {
 		b.Want(sorted(20)...)
 		time.Sleep(10 * time.Minute)
 		link.Cut()
-		time.Sleep(lock.DefaultLease + 100*time.Millisecond)
+		time.Sleep(lock.DefaultLease + 300*time.Millisecond)
 		require.Equal(t, sorted(20), b.kept())
 		require.Empty(t, a.kept(), "it was told")
 		link.Mend()
@@ -415,6 +415,58 @@ func TestMostIsKeptByTwoAndThreeKeepers(t *testing.T) {
 	})
 }
 
+// sizes returns how many names each keeps.
+func sizes(programs ...*program) (n []int) {
+	for _, p := range programs {
+		n = append(n, len(p.kept()))
+	}
+	return n
+}
+
+// Keepers join and leave, by Close and by death. Each has its part afterwards.
+func TestNamesAreSharedEvenly(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		names := sorted(60)
+		join := func(client *lock.Client) *program {
+			p := start(t, client, keeper.Config{Share: "set"}, nil)
+			p.Want(names...)
+			return p
+		}
+		const aLook = keeper.DefaultLook + time.Second
+		a := join(srv.Client(lock.Config{}))
+		time.Sleep(time.Second)
+		require.Equal(t, []int{60}, sizes(a))
+		link := srv.Link()
+		b := join(link.Client(lock.Config{}))
+		time.Sleep(2 * aLook)
+		require.Equal(t, []int{30, 30}, sizes(a, b))
+		c := join(srv.Client(lock.Config{}))
+		time.Sleep(2 * aLook)
+		require.Equal(t, []int{20, 20, 20}, sizes(a, b, c))
+		require.Equal(t, 3, c.Stats().Sharers)
+		before := []keeper.Stats{a.Stats(), b.Stats(), c.Stats()}
+		time.Sleep(10 * time.Minute)
+		for i, p := range []*program{a, b, c} {
+			require.Zero(t, p.Stats().Since(before[i]).Taken+p.Stats().Since(before[i]).GivenUp, "names stay where they are")
+		}
+		require.NoError(t, a.Close(t.Context()))
+		time.Sleep(2 * aLook)
+		require.Equal(t, []int{0, 30, 30}, sizes(a, b, c))
+		link.Cut() // b has died
+		time.Sleep(lock.DefaultLease + aLook)
+		require.Equal(t, []int{0, 60}, sizes(b, c))
+		link.Mend() // and comes back
+		time.Sleep(3 * aLook)
+		require.Equal(t, []int{30, 30}, sizes(b, c))
+		srv.Restart()
+		time.Sleep(3*aLook + lock.DefaultLease/3)
+		require.Equal(t, []int{30, 30}, sizes(b, c))
+		require.NoError(t, b.Close(t.Context()))
+		require.NoError(t, c.Close(t.Context()))
+		require.Empty(t, srv.Locks(), "the places too")
+	})
+}
+
 func TestAKeeperWithoutARoomAsksForNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		link := srv.Link()
@@ -475,6 +527,43 @@ func TestAClosedClientEndsAllNames(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.LessOrEqual(t, p.Stats().Failed, uint64(1000))
 		require.NoError(t, p.Close(t.Context()))
+	})
+}
+
+// Something deletes the lock as often as it is taken.
+func TestANameThatIsLostAgainAndAgainIsNotAskedForWithoutAPause(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		link := srv.Link()
+		p := start(t, link.Client(lock.Config{Lease: 300 * time.Millisecond}), keeper.Config{}, nil)
+		p.Want("a")
+		for range 600 {
+			time.Sleep(50 * time.Millisecond)
+			srv.Delete("a")
+		}
+		require.LessOrEqual(t, link.Calls()["acquire"], 31)
+		require.GreaterOrEqual(t, p.Stats().Lost, uint64(20))
+	})
+}
+
+// Ended may write what the next holder reads, because it is called under the lock.
+func TestEndedOfADroppedNameIsCalledUnderTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		var held *lock.Held
+		ended := make(chan bool, 1)
+		k, err := keeper.New(srv.Client(lock.Config{}), keeper.Config{
+			Taken: func(_ context.Context, _ string, h *lock.Held) { held = h },
+			Ended: func(string, error) {
+				time.Sleep(time.Minute)
+				ended <- held.Valid()
+			},
+		})
+		require.NoError(t, err)
+		k.Want("a")
+		time.Sleep(time.Second)
+		k.Drop("a")
+		require.True(t, <-ended)
+		require.NoError(t, k.Close(t.Context()))
+		require.False(t, held.Valid())
 	})
 }
 

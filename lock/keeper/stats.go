@@ -8,6 +8,8 @@ type Stats struct {
 	Asking  int // tries under way
 	Ending  int // names that were lost or given up, and whose functions or release have not ended
 
+	Sharers int // Keepers that share the names, as counted last; 0 without Config.Share, and until it is known
+
 	Failing bool // the last tries failed, so the Keeper sends one try at a time, with pauses
 
 	Taken   uint64 // calls of Config.Taken
