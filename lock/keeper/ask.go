@@ -205,7 +205,7 @@ func (k *Keeper) give() {
 func (k *Keeper) restLocked(e *entry, rest time.Duration) {
 	if rest > 0 {
 		// The error says that the Keeper is closed.
-		_ = k.wheel.Schedule(&e.timer, rest, e)
+		_ = k.wheel.ScheduleWithin(&e.timer, rest, slackOf(rest), e)
 	}
 }
 

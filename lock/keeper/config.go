@@ -57,8 +57,8 @@ type Config struct {
 
 	// Look is the longest time between two tries of a name that another owner
 	// holds: from 100 ms to an hour, default 10 s. The Keeper draws each time at
-	// random from the last quarter below Look, and tries sooner if the lease of
-	// the holder ends sooner. So Look limits how late a release by another process
+	// random from 7/10 of Look to Look, and tries sooner if the lease of the holder
+	// ends sooner. So Look limits how late a release by another process
 	// is noticed.
 	Look time.Duration
 

@@ -43,6 +43,9 @@ const (
 	shortHold      = time.Second // a name that was lost sooner rests for as long before its next try
 	afterLease     = 5 * time.Millisecond
 	leaseSpread    = 20 * time.Millisecond // so that the processes that wait do not all try at once
+	// mostSlack is how much later than asked a name may wake, so that names wake together and
+	// their tries share writes and reads.
+	mostSlack = 160 * time.Millisecond
 )
 
 // entry is one name. Keeper.mu guards it, but the methods of timer.
@@ -266,8 +269,11 @@ func (c *core) fail(e *entry, now time.Time) (rest time.Duration) {
 }
 
 func (c *core) untilNextLook() time.Duration {
-	return time.Duration(float64(c.look) * (0.75 + c.random()/4))
+	return time.Duration(float64(c.look) * (0.7 + c.random()/5))
 }
+
+// slackOf returns how much longer than rest a name may rest: with the longest rest, less than Look.
+func slackOf(rest time.Duration) time.Duration { return min(rest/10, mostSlack) }
 
 func (c *core) rest(e *entry, rest time.Duration) time.Duration {
 	if !e.wanted || c.closed {

@@ -26,7 +26,8 @@
 //     next holder begins when this one has finished.
 //   - A name that is lost while it is wanted is asked for again at once, or a
 //     second later if it was lost within a second.
-//   - A name whose holder has died is asked for when the holder's lease ends.
+//   - A name whose holder has died is asked for when the holder's lease ends, or up to
+//     200 ms later.
 //   - At most Config.AtOnce tries are under way, and at most Config.PerSecond begin
 //     in a second. When 8 tries have failed in a row, all names share one probe at
 //     a time, with pauses that grow from 100 ms to 5 s, more or less a quarter.
@@ -37,8 +38,9 @@
 //
 // A release by another process is noticed within Config.Look, 10 s by default,
 // and not sooner. The Keeper asks for each name that another owner holds, and does
-// not subscribe to releases. With the default, 50,000 such names are about 5,700
-// tries per second. If that is too much, set a longer Look.
+// not subscribe to releases. With the default, 50,000 such names were 6,000 tries
+// per second, 12 % of a core for the client, and 9 % for Redis. Both fall as Look
+// grows.
 //
 // Config.Most is a bound and not a share. If all processes together may keep fewer
 // names than there are, nobody keeps some of them. If they may keep more, the
