@@ -85,7 +85,7 @@ func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 		return
 	}
 	k.stats.Taken++
-	e.busy = true
+	e.running = true
 	var parent context.Context
 	parent, e.cancel = context.WithCancelCause(context.Background())
 	ctx := held.Context(parent)
@@ -101,8 +101,8 @@ func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 func (k *Keeper) run(e *entry, ctx context.Context, held *lock.Held) {
 	defer func() { // also after runtime.Goexit
 		k.mu.Lock()
+		e.running = false
 		over := e.state == ending
-		e.busy = over
 		k.mu.Unlock()
 		if over {
 			k.finish(e)
@@ -117,7 +117,7 @@ func (k *Keeper) ended(e *entry, held *lock.Held) {
 	mine := e.held == held && k.core.lose(e)
 	if mine {
 		k.stats.Lost++
-		mine, e.busy = !e.busy, true
+		mine = !e.running
 	}
 	k.mu.Unlock()
 	if mine {
@@ -125,7 +125,7 @@ func (k *Keeper) ended(e *entry, held *lock.Held) {
 	}
 }
 
-// end ends names whose Taken has returned. The caller has set busy.
+// end ends names whose Taken has returned.
 func (k *Keeper) end(entries []*entry) {
 	if k.cfg.Ended != nil {
 		for _, e := range entries {

@@ -59,11 +59,11 @@ type entry struct {
 	place  int // its index in core.line, while it is ready
 
 	// since the last grant
-	held   *lock.Held
-	cancel context.CancelCauseFunc // ends the context of Taken; nil if Taken was not called
-	busy   bool                    // a goroutine runs its functions, and continues with it
-	lost   bool
-	taken  time.Time
+	held    *lock.Held
+	cancel  context.CancelCauseFunc // ends the context of Taken; nil if Taken was not called
+	running bool                    // Taken runs, and its goroutine continues when the name is ending
+	lost    bool
+	taken   time.Time
 }
 
 // core decides what is asked, when, and what follows from each answer. It does no I/O, has no
@@ -299,7 +299,7 @@ func (c *core) lose(e *entry) bool {
 // long the name rests, 0 if it is ready or gone.
 func (c *core) finish(e *entry, now time.Time) (rest time.Duration) {
 	short := e.lost && now.Sub(e.taken) < shortHold
-	e.held, e.cancel, e.busy, e.lost = nil, nil, false, false
+	e.held, e.cancel, e.lost = nil, nil, false
 	if short {
 		return c.rest(e, shortHold)
 	}

@@ -184,8 +184,7 @@ func (k *Keeper) claimLocked(ends []*entry) (giveUp func()) {
 	var mine []*entry // those whose Taken has returned; the others go on by themselves
 	for i, e := range ends {
 		cancels[i] = e.cancel
-		if !e.busy {
-			e.busy = true
+		if !e.running {
 			mine = append(mine, e)
 		}
 	}
