@@ -28,8 +28,8 @@
 //     second later if it was lost within a second.
 //   - A name whose holder has died is asked for when the holder's lease ends, or up to
 //     200 ms later.
-//   - At most Config.AtOnce tries are under way, and at most Config.PerSecond begin
-//     in a second. When 8 tries have failed in a row, all names share one probe at
+//   - At most Config.AtOnce tries are under way, and at most Config.PerSecond, or a
+//     twentieth more, begin in a second. When 8 tries have failed in a row, all names share one probe at
 //     a time, with pauses that grow from 100 ms to 5 s, more or less a quarter.
 //   - Close gives all names back, and returns when its context ends.
 //   - A name that waits has no goroutine and no time.Timer.
@@ -61,21 +61,19 @@
 // later if functions take their time. When one closes, the others take its names
 // within two Looks. When one dies, they do so a Look after its lease has ended.
 //
-// These things are not promised. The last Keeper may have fewer names than the
-// others: of 10 names, four have 3, 3, 3 and 1. All Keepers must want the same
-// names. Which names a Keeper keeps is left to chance, and so is which names it
-// gives up. When Redis has lost its data, and before all have their places again, some
-// may keep more than their part for two Looks. At most 64 Keepers can share.
-// While Redis does not answer, the parts stay as they were.
+// It is not promised that all parts are equal: of 10 names, four Keepers have 3, 3, 3
+// and 1. All Keepers must want the same names. Which names a Keeper has, and which
+// it gives up, is left to chance. When Redis has lost its data, some may keep more
+// than their part until all are counted again. While a server does not answer, the
+// parts stay as they were. At most 64 Keepers can share.
 //
 // # Why two functions
 //
 // The alternative was one function Keep(ctx, name, held), which ends a hold when it
-// returns. It needs a goroutine per kept name, as long as the name is kept. Three
-// programs were written with both. The sessions of 50,000 devices have nothing that
-// runs, so Keep would be 50,000 goroutines that wait for ctx. The shards of a queue
-// and the leader have a loop that runs. They read the same with Taken, which may
-// also run as long as ctx, and with no Ended. The examples are these programs.
+// returns. Three programs decided, which are the examples. The sessions of 50,000
+// devices have nothing that runs, so Keep would be 50,000
+// goroutines that wait. The shards of a queue and a leader have a loop, which may
+// run in Taken for as long as ctx, without Ended.
 //
 // # States of a name
 //
@@ -93,9 +91,7 @@
 // # Goroutines and locks
 //
 // A Keeper has a wheel, whose goroutine Close ends. Each try has a goroutine,
-// at most AtOnce. Each call of Taken or Ended has one, and one releases locks
-// while there are any to release. Keeper.mu guards all names. It is not held
-// during I/O or while a function of Config runs.
-//
-// A name takes about 200 bytes while it waits. Stats costs no I/O.
+// and so has each call of Taken or Ended. One releases locks while there are any
+// to release. Keeper.mu guards all names. It is not held during I/O or while a
+// function of Config runs.
 package keeper
