@@ -470,6 +470,38 @@ func TestNamesAreSharedEvenly(t *testing.T) {
 	})
 }
 
+func TestASharerWithoutAPlaceKeepsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		places := fixture.LockAll(t, srv.Client(lock.Config{}), fixture.Names("set:sharer:", keeper.MaxSharers))
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{Share: "set"}, nil)
+		p.Want(sorted(100)...)
+		time.Sleep(time.Minute)
+		require.Empty(t, p.kept())
+		require.NoError(t, places["set:sharer:7"].Unlock(t.Context()))
+		time.Sleep(2 * keeper.DefaultLook)
+		require.Len(t, p.kept(), 2)
+		require.Equal(t, keeper.MaxSharers, p.Stats().Sharers)
+	})
+}
+
+func TestASharerThatLostItsPlaceKeepsItsPart(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{Share: "set", Look: time.Minute}, nil)
+		p.Want(sorted(20)...)
+		time.Sleep(time.Second)
+		require.Equal(t, 1, p.Stats().Sharers)
+		other := srv.Client(lock.Config{})
+		for _, place := range fixture.Names("set:sharer:", keeper.MaxSharers) {
+			srv.Delete(place)
+			_, err := other.Mutex(place).TryLock(t.Context())
+			require.NoError(t, err)
+		}
+		time.Sleep(5 * time.Minute) // the loss is known before the next count
+		require.Equal(t, 1, p.Stats().Sharers)
+		require.Len(t, p.kept(), 20)
+	})
+}
+
 func TestAKeeperWithoutARoomAsksForNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		link := srv.Link()
