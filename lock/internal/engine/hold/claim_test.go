@@ -3,6 +3,8 @@ package hold_test
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 type take func(context.Context) (*lock.Held, error)
@@ -146,4 +150,83 @@ func TestAnUnlockThatIsRefusedIsNotCountedAsUnreleased(t *testing.T) {
 		}
 		require.Zero(b, b.c.Stats().Unreleased)
 	})
+}
+
+// TestAHandOverThatNobodyHasIsGivenBack: the script may have given the lock to the field of the next
+// holder, who has nothing of it and asks anew.
+func TestAHandOverThatNobodyHasIsGivenBack(t *testing.T) {
+	ctx := context.Background()
+	const (
+		answer = time.Second     // for one answer, and for an Unlock
+		lease  = 4 * time.Second // the next one's; one second of it is not trusted
+	)
+	for event, unlock := range map[string]func(b *busy, held *lock.Held) error{
+		"its answer comes when the Unlock has left": func(b *busy, held *lock.Held) error {
+			require.NoError(b, b.s.Pause())
+			err := held.Unlock(ctx)
+			require.NoError(b, b.s.Resume())
+			return err
+		},
+		"its answer is lost, and Redis cannot be asked again": func(b *busy, held *lock.Held) error {
+			b.wire.LoseAnswers(math.MaxInt)
+			defer b.wire.LoseAnswers(0)
+			return held.Unlock(ctx)
+		},
+		"its answer comes when the next one could not trust it": func(b *busy, held *lock.Held) error {
+			b.wire.Delay(lease - answer/2)
+			time.AfterFunc(answer/2, func() { b.wire.Delay(0) })
+			return held.Unlock(ctx)
+		},
+	} {
+		t.Run(event, func(t *testing.T) {
+			cfg := lock.Config{Connections: 1, Margin: 7 * time.Second, IOTimeout: answer, UnlockTimeout: answer}
+			late := strings.Contains(event, "trust") // an answer may come so late
+			if late {
+				cfg.Lease, cfg.IOTimeout, cfg.UnlockTimeout = time.Minute, lease, lease
+			}
+			withBusy(t, cfg, func(b *busy) {
+				fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Handoff.Text()) // else it is sent twice
+				held, err := b.m.LockFor(ctx, time.Hour)
+				require.NoError(b, err)
+				b.wait(1, func(ctx context.Context) (*lock.Held, error) { return b.m.LockFor(ctx, lease) })
+				other, err := b.c.Mutex("other").Lock(ctx)
+				require.NoError(b, err)
+				require.NoError(b, other.Unlock(ctx)) // its time ends that of the next Unlock, which begins
+				time.Sleep(answer / 100)              // later, so before the connection is given up
+				began := time.Now()
+				require.Equal(b, !late, errors.Is(unlock(b, held), lock.ErrUnknown))
+				next := <-b.held
+				require.Less(b, time.Since(began), lease, "before Redis takes it from nobody")
+				require.NoError(b, next.Unlock(ctx))
+				require.False(b, fixture.Exists(b, b.s, "m"))
+			})
+		})
+	}
+}
+
+// TestAnUnlockOfALostLockGivesBackTheRestOfItsLease: Redis has it for a while yet, and nobody works
+// under it any more.
+func TestAnUnlockOfALostLockGivesBackTheRestOfItsLease(t *testing.T) {
+	ctx := context.Background()
+	const lease = 8 * time.Second // 2 s of it are not trusted
+	for event, lose := range map[string]func(held *lock.Held){
+		"the holder was told": func(held *lock.Held) {
+			time.Sleep(lease - time.Second)
+			require.ErrorIs(t, held.Err(), lock.ErrLost)
+		},
+		"the watchdog has just found it": func(held *lock.Held) { hold.EndLease(in(held)) },
+	} {
+		t.Run(event, func(t *testing.T) {
+			withBusy(t, lock.Config{Lease: 2 * time.Minute, Margin: 30 * time.Second}, func(b *busy) {
+				held, err := b.m.LockFor(ctx, lease)
+				require.NoError(b, err)
+				lose(held)
+				require.True(b, fixture.Exists(b, b.s, "m"))
+				require.ErrorIs(b, held.Unlock(ctx), lock.ErrLost)
+				synctest.Wait()
+				require.False(b, fixture.Exists(b, b.s, "m"))
+				require.ErrorIs(b, held.Unlock(ctx), lock.ErrNotHeld)
+			})
+		})
+	}
 }

@@ -33,6 +33,9 @@ func BeginLoss(x *Held) {
 	h.takeWatchesLocked()
 }
 
+// EndLease ends the lease of x's hold, as a watchdog that has told nobody yet.
+func EndLease(x *Held) { x.h.lease.Release() }
+
 // Slept plays that the machine was suspended for d while x was held, in a run.
 func Slept(x *Held, d time.Duration) { x.h.run().wall -= int64(d) }
 
