@@ -134,6 +134,28 @@ func TestTryLockWithinWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// TestTryLockWithinOnASilentServer: it has tried, so it makes no other try when the time is over.
+func TestTryLockWithinOnASilentServer(t *testing.T) {
+	for name, of := range withinLocks(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const d = 2500 * time.Millisecond
+				srv := locktest.NewServer(t)
+				l := of(srv.Client(lock.Config{}))
+				unlock, err := l.within(t.Context(), d)
+				require.NoError(t, err)
+				require.NoError(t, unlock(t.Context()))
+				srv.Pause()
+				defer srv.Resume()
+				began := time.Now()
+				_, err = l.within(t.Context(), d)
+				require.True(t, fixture.NoAnswer(err), "%v", err)
+				require.LessOrEqual(t, time.Since(began), d+100*time.Millisecond)
+			})
+		})
+	}
+}
+
 // TestTryLockWithinOnASlowServer, whose first answer comes when the time is over.
 func TestTryLockWithinOnASlowServer(t *testing.T) {
 	for name, of := range withinLocks(t) {
