@@ -5,15 +5,18 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -229,4 +232,59 @@ func TestAnUnlockOfALostLockGivesBackTheRestOfItsLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// copying is a connection that carries out a copy of the next request for permits before the request.
+type copying struct {
+	redis.ConnWithTimeout
+	copied *atomic.Bool
+	copy   func(command string, args ...any)
+}
+
+func (c copying) Send(command string, args ...any) error {
+	if command == "EVALSHA" && args[0] == script.PermitTake.SHA() && c.copied.CompareAndSwap(false, true) {
+		c.copy(command, args...)
+	}
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+// TestPermitsOfWhichSomeAreGoneAreGivenBack: a copy of the request came first, and somebody has released
+// one of its permits by its id. The caller takes others.
+func TestPermitsOfWhichSomeAreGoneAreGivenBack(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		var copied atomic.Bool
+		ctx, taken := context.Background(), keys.PermitsTaken("m")
+		fixture.Do(b, b.s, "SET", "m", 5)
+		fixture.Do(b, b.s, "SCRIPT", "LOAD", script.PermitTake.Text())
+		pool := b.wire.Pool()
+		dial := pool.DialContext
+		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			conn, err := dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return copying{conn.(redis.ConnWithTimeout), &copied, func(command string, args ...any) {
+				fixture.Do(b, b.s, command, args...)
+				ids, err := redis.Strings(fixture.Do(b, b.s, "ZRANGE", taken, 0, -1), nil)
+				require.NoError(b, err)
+				require.Len(b, ids, 2)
+				fixture.Do(b, b.s, "ZREM", taken, ids[0])
+				fixture.Do(b, b.s, "INCR", "m")
+			}}, nil
+		}
+		c, err := lock.New(pool, lock.Config{})
+		require.NoError(b, err)
+		short, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		held, err := c.PermitSemaphore("m").AcquireFor(short, 2, time.Hour)
+		require.NoError(b, err)
+		require.True(b, copied.Load())
+		require.Len(b, held.Permits(), 2)
+		time.Sleep(10 * time.Second)
+		require.EqualValues(b, 3, fixture.Int(b, b.s, "GET", "m"), "of 5")
+		require.EqualValues(b, 2, fixture.Int(b, b.s, "ZCARD", taken))
+		require.NoError(b, held.Unlock(ctx))
+		require.EqualValues(b, 5, fixture.Int(b, b.s, "GET", "m"))
+		require.NoError(b, c.Close(ctx))
+	})
 }
