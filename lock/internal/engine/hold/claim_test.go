@@ -207,6 +207,27 @@ func TestAHandOverThatNobodyHasIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestALockWhoseHandOverIsRefusedIsReleased: Redis cannot give the next one its token, and that is not
+// for the one that unlocks to suffer.
+func TestALockWhoseHandOverIsRefusedIsReleased(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		ctx := context.Background()
+		held, err := b.m.Lock(ctx)
+		require.NoError(b, err)
+		next := make(chan error, 1)
+		go func() {
+			_, err := b.m.LockFor(ctx, time.Minute)
+			next <- err
+		}()
+		synctest.Wait()
+		fixture.Do(b, b.s, "SET", "wheellock_token", int64(1)<<53)
+		require.NoError(b, held.Unlock(ctx))
+		require.ErrorContains(b, <-next, "is past 2^53")
+		require.False(b, fixture.Exists(b, b.s, "m"))
+		require.EqualValues(b, 1, b.c.Stats().Released)
+	})
+}
+
 // TestAnUnlockOfALostLockGivesBackTheRestOfItsLease: Redis has it for a while yet, and nobody works
 // under it any more.
 func TestAnUnlockOfALostLockGivesBackTheRestOfItsLease(t *testing.T) {
