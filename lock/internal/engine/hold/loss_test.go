@@ -11,6 +11,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // TestErrAndDoneAgreeWhileAnotherFindsTheLoss: that goroutine was stopped half-way.
@@ -69,5 +70,37 @@ func TestALossEndsWhatAllHeldsGaveOut(t *testing.T) {
 			require.Same(t, lost, context.Cause(ends[i]))
 			require.Same(t, lost, helds[i].Err())
 		}
+	})
+}
+
+// TestALossThatAnAnswerFindsFirstHasItsReason: the answer to an Extend comes when the lease has just ended,
+// and the watchdog has not looked yet.
+func TestALossThatAnAnswerFindsFirstHasItsReason(t *testing.T) {
+	withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
+		ctx := context.Background()
+		fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Reenter.Text()) // else it is sent twice
+		held, err := b.m.LockFor(ctx, time.Second)
+		require.NoError(b, err)
+		b.wire.Delay(time.Until(held.Deadline()))
+		require.ErrorIs(b, held.Extend(ctx, time.Hour), lock.ErrLost)
+		b.wire.Delay(0)
+		fixture.RequireLost(b, held, lock.Expired)
+	})
+}
+
+// TestCloseWaitsForWorkInTheBackground, as for an Unlock of a member that nobody waits for.
+func TestCloseWaitsForWorkInTheBackground(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		ctx := context.Background()
+		held, err := b.m.Lock(ctx)
+		require.NoError(b, err)
+		end, closed := make(chan struct{}), make(chan error, 1)
+		in(held).InBackground("test", func() { <-end })
+		require.NoError(b, held.Unlock(ctx))
+		go func() { closed <- b.c.Close(ctx) }()
+		synctest.Wait()
+		require.Empty(b, closed)
+		close(end)
+		require.NoError(b, <-closed)
 	})
 }
