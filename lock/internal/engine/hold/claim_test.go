@@ -309,3 +309,22 @@ func TestPermitsOfWhichSomeAreGoneAreGivenBack(t *testing.T) {
 		require.NoError(b, c.Close(ctx))
 	})
 }
+
+// TestAnAcquisitionWhoseAnswerIsLostIsTriedAgainForItsOwner: it must be able to enter again.
+func TestAnAcquisitionWhoseAnswerIsLostIsTriedAgainForItsOwner(t *testing.T) {
+	ctx := lock.WithOwner(context.Background(), "o")
+	withEach(t, "the answer is lost", func(b *busy, _, wait take) {
+		b.wire.LoseAnswer()
+		held, err := wait(ctx)
+		require.NoError(b, err)
+		if held.Permits() == nil {
+			again, err := wait(ctx)
+			require.NoError(b, err)
+			require.Equal(b, 2, held.Count())
+			require.NoError(b, again.Unlock(ctx))
+		}
+		time.Sleep(10 * time.Second)
+		require.NoError(b, held.Extend(ctx, 2*time.Hour))
+		require.NoError(b, held.Unlock(ctx))
+	})
+}
