@@ -302,3 +302,17 @@ func TestCloseWaitsForWhatIsOwedAndNoLonger(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseWaitsForAFieldThoughAnotherWasReleasedTwice, which counts once.
+func TestCloseWaitsForAFieldThoughAnotherWasReleasedTwice(t *testing.T) {
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Now().Add(5*time.Second))
+		time.Sleep(time.Minute)
+		require.Len(t, s.all(), 2)
+		s.takes = time.Second
+		o.Add(field("b"))
+		began := time.Now()
+		require.Zero(t, o.Close(t.Context()))
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
