@@ -646,3 +646,25 @@ func TestABusyLockIsExactWhateverItsHoldersDo(t *testing.T) {
 		require.Eventually(t, func() bool { return c.Stats().Held == 0 }, time.Minute, time.Millisecond)
 	}
 }
+
+// TestARefusalByAHoldOfThisClientHasTheRestOfItsLease, though Redis is not asked. Of a lease that nobody
+// renews the client knows how long it is trusted.
+func TestARefusalByAHoldOfThisClientHasTheRestOfItsLease(t *testing.T) {
+	ctx := context.Background()
+	const lease, margin = 30 * time.Second, 7 * time.Second
+	for left, take := range map[time.Duration]func(*busy) (*lock.Held, error){
+		lease:          func(b *busy) (*lock.Held, error) { return b.m.Lock(ctx) },
+		lease - margin: func(b *busy) (*lock.Held, error) { return b.m.LockFor(ctx, lease) },
+	} {
+		withBusy(t, lock.Config{Lease: lease, Margin: margin}, func(b *busy) {
+			held, err := take(b)
+			require.NoError(b, err)
+			b.wait(1, b.m.Lock)
+			_, err = b.m.TryLock(ctx)
+			var refused *lock.HeldError
+			require.ErrorAs(b, err, &refused)
+			require.Equal(b, left, refused.TTL)
+			require.NoError(b, b.next(held).Unlock(ctx))
+		})
+	}
+}
