@@ -328,3 +328,22 @@ func TestAnAcquisitionWhoseAnswerIsLostIsTriedAgainForItsOwner(t *testing.T) {
 		require.NoError(b, held.Unlock(ctx))
 	})
 }
+
+// TestAFairWaiterThatHasEndedListensNoMore: its channel is its own, so each would leave a subscription.
+func TestAFairWaiterThatHasEndedListensNoMore(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		ctx, m := context.Background(), b.c.FairMutex("m")
+		channels := func() int { return len(fixture.Do(b, b.s, "PUBSUB", "CHANNELS", "*m*").([]any)) }
+		held, err := m.Lock(ctx)
+		require.NoError(b, err)
+		b.wait(3, m.Lock)
+		time.Sleep(time.Second)
+		require.Equal(b, 3, channels())
+		for range 3 {
+			held = b.next(held)
+		}
+		require.NoError(b, held.Unlock(ctx))
+		time.Sleep(time.Minute)
+		require.Zero(b, channels())
+	})
+}
