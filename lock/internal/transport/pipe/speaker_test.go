@@ -43,8 +43,7 @@ type speaker struct {
 	cut    atomic.Bool                   // a connection was
 	epoch  atomic.Uint32
 	dials  atomic.Int32
-	ended  atomic.Int32 // connections
-	clock  pipe.Clock   // of its connections when they are new
+	clock  pipe.Clock // of its connections when they are new
 	cfg    *pipe.Config
 	wg     sync.WaitGroup
 
@@ -82,7 +81,6 @@ func (s *speaker) serve(c net.Conn) {
 		}
 	})
 	defer close(replies)
-	defer s.ended.Add(1)
 	for r := bufio.NewReader(c); ; {
 		command, err := faultproxy.ReadCommand(r)
 		if err != nil {
@@ -199,12 +197,6 @@ func (s *speaker) say(answer string) {
 	for _, c := range s.conns {
 		_, _ = io.WriteString(c, answer)
 	}
-}
-
-// open is how many connections have not ended.
-func (s *speaker) open() int {
-	synctest.Wait()
-	return int(s.dials.Load() - s.ended.Load())
 }
 
 // hangUp ends all connections.
