@@ -62,7 +62,7 @@ type Client struct {
 	random   *rand.Rand
 	closing  chan struct{} // closed when Close begins
 	dog      *renewal.Watchdog
-	holds    *hold.Keeper
+	holds    *hold.Engine
 	table    *locktable.Table[*hold.Hold]
 	network  network.Network
 	orphans  *orphans.Orphans

@@ -53,7 +53,7 @@ package lock
 // # Words
 //
 //	hold      one acquisition of a lock or of permits; several Helds may share a hold
-//	keeper    the state that the holds of a client share
+//	engine    the state that the holds of a client share (hold.Engine)
 //	attempt   one outermost acquisition that has not ended yet
 //	try       to send Redis the script that takes a lock, once
 //	run       a sequence of holds that are handed over in memory, under one field in Redis

@@ -11,7 +11,7 @@ import (
 // What tests of this package see of Client, Held and RedLock.
 
 func Table(c *Client) *locktable.Table[*hold.Hold] { return c.table }
-func Holds(c *Client) *hold.Keeper                 { return c.holds }
+func Holds(c *Client) *hold.Engine                 { return c.holds }
 func (x *Held) In() *hold.Held                     { return x.in() }
 func ClientOf(m *Mutex) *Client                    { return m.c }
 func FlushLog(c *Client) func()                    { return c.telling.logger.Drain }

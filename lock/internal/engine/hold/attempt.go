@@ -21,7 +21,7 @@ import (
 // orphans releases the old one. Only a waiter of a FairMutex keeps its field.
 type attempt struct {
 	Wanted
-	k      *Keeper
+	k      *Engine
 	seq    uint64
 	waiter *locktable.Waiter[*Hold] // of its queue
 	held   *Held                    // what the waiter got

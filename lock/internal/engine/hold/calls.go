@@ -77,7 +77,7 @@ func (s *calls) force(k Kind, name string) (call wire.Call, left string) {
 }
 
 // Outcome says how a call for op ended that Redis refused or did not answer. a.Err is not nil.
-func (k *Keeper) Outcome(op string, a pipe.Answer) wire.Outcome {
+func (k *Engine) Outcome(op string, a pipe.Answer) wire.Outcome {
 	o := wire.Outcome{Result: wire.Unknown, Op: op, Cause: a.Err}
 	switch {
 	case errors.Is(a.Err, k.cfg.Closed) && a.Stamp.IsZero(): // nothing was written
@@ -99,7 +99,7 @@ func isNotSent(op string, a pipe.Answer) bool {
 }
 
 // read says how a call for op ended whose answer read reads.
-func (k *Keeper) read(op string, a pipe.Answer, read func(resp.Reply) wire.Outcome) wire.Outcome {
+func (k *Engine) read(op string, a pipe.Answer, read func(resp.Reply) wire.Outcome) wire.Outcome {
 	if a.Err != nil {
 		return k.Outcome(op, a)
 	}
@@ -107,7 +107,7 @@ func (k *Keeper) read(op string, a pipe.Answer, read func(resp.Reply) wire.Outco
 }
 
 // readPresence is read of a script that changes a hold.
-func (k *Keeper) readPresence(op string, a pipe.Answer) wire.Outcome {
+func (k *Engine) readPresence(op string, a pipe.Answer) wire.Outcome {
 	if a.Err != nil {
 		return k.Outcome(op, a)
 	}

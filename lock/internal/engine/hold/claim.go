@@ -10,7 +10,7 @@ import (
 
 // claim is a field that may be in Redis, or may come there, without a holder.
 type claim struct {
-	k     *Keeper
+	k     *Engine
 	kind  Kind
 	name  string
 	field string

@@ -138,7 +138,7 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) wire.Outcome
 }
 
 // readFair reads the answer of fair_take.
-func (k *Keeper) readFair(a pipe.Answer) (wire.Outcome, wire.FairQueue) {
+func (k *Engine) readFair(a pipe.Answer) (wire.Outcome, wire.FairQueue) {
 	if a.Err != nil {
 		return k.Outcome("acquire", a), wire.FairQueue{}
 	}

@@ -28,7 +28,7 @@ type fairLines struct {
 // thousands, and no waiter sends fair_take before that request was answered.
 type fairLine struct {
 	// immutable
-	k    *Keeper
+	k    *Engine
 	name string
 
 	places int // waiters that share it; guarded by fairLines.mu
@@ -62,7 +62,7 @@ type fairAnswer struct {
 const maxSigns = 128
 
 // join returns the fairLine of a name, until leave is called.
-func (l *fairLines) join(k *Keeper, name string) *fairLine {
+func (l *fairLines) join(k *Engine, name string) *fairLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line := l.byName[name]

@@ -19,14 +19,14 @@ type Hold struct {
 	lease renewal.Lease
 
 	// immutable
-	k     *Keeper
+	k     *Engine
 	name  string
 	owner owner.Owner
 	seq   uint64
 	token int64
 
 	// With a million locks each byte counts. So the order of the fields leaves no gap,
-	// and rarely needed fields are elsewhere (Keeper.turns).
+	// and rarely needed fields are elsewhere (Engine.turns).
 
 	flags atomic.Uint32 // see asked and the others
 

@@ -18,7 +18,7 @@ const (
 // longWait warns about a call that waits long for a lock of another owner, and says who the
 // owner is. The goroutine of the call asks. Its next try is due only later, so at most one round
 // trip after a release is lost, once in a minute.
-func (k *Keeper) longWait(ctx context.Context, name string, waited time.Duration) {
+func (k *Engine) longWait(ctx context.Context, name string, waited time.Duration) {
 	now, last := int64(k.Table.Now()), k.asked.Load()
 	if !k.cfg.Logger.WouldLog(record.WaitsForOther) || last != 0 && time.Duration(now-last) < askEach || !k.asked.CompareAndSwap(last, now) {
 		return

@@ -18,7 +18,7 @@ import (
 // that were released, and those that were not or may not have been. It does not count holds that
 // a call is unlocking. Servers do not wait for each other. So it takes as long as the slowest
 // server that answers, and Config.UnlockTimeout for a server that does not answer.
-func (k *Keeper) ReleaseAll() (released, unreleased int) {
+func (k *Engine) ReleaseAll() (released, unreleased int) {
 	all := k.Table.All()
 	slices.SortFunc(all, func(a, b *Hold) int { return cmp.Compare(a.seq, b.seq) }) // as they were taken
 	holds := make(map[network.Server][]*Hold)
@@ -51,7 +51,7 @@ func (k *Keeper) ReleaseAll() (released, unreleased int) {
 // than two batches take.
 type releasing struct {
 	// immutable
-	k       *Keeper
+	k       *Engine
 	batch   int           // see releaseBatch
 	changed chan struct{} // of capacity 1: look at underWay again
 

@@ -10,9 +10,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 )
 
-// New returns the Keeper of a client. It does no I/O.
-func New(cfg Config) (*Keeper, error) {
-	k := &Keeper{cfg: cfg, errors: cfg.Errors}
+// New returns the Engine of a client. It does no I/O.
+func New(cfg Config) (*Engine, error) {
+	k := &Engine{cfg: cfg, errors: cfg.Errors}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.lost.Init(cfg.Cast, "forget losses", loss.forget)
 	k.unlocks.Limit = cfg.UnlockTimeout
@@ -31,7 +31,7 @@ func New(cfg Config) (*Keeper, error) {
 }
 
 // newTable returns the table of the client, whose Network need not be there yet.
-func (k *Keeper) newTable() *locktable.Table[*Hold] {
+func (k *Engine) newTable() *locktable.Table[*Hold] {
 	cfg := locktable.Config[*Hold]{
 		MaxPoll: k.cfg.MaxPoll, FairPoll: fairSignEach(&k.cfg), FailFast: k.cfg.FailFast,
 		HandOver:   k.cfg.Replicas == 0, // replicas know nothing of a hand-over
@@ -49,7 +49,7 @@ func (k *Keeper) newTable() *locktable.Table[*Hold] {
 
 // BeginClose refuses new holds, and tells the holders. Config.Closing is already closed. Call
 // BeginClose once.
-func (k *Keeper) BeginClose() {
+func (k *Engine) BeginClose() {
 	for _, h := range k.Table.Close() {
 		h.announceClose()
 	}
@@ -58,7 +58,7 @@ func (k *Keeper) BeginClose() {
 // Close ends the holds that are left, and all that needs a server. Until ctx ends it waits for
 // acquisitions under way and for pending releases. It returns how many of these were not answered. It
 // does not wait for functions of the user; see Wait.
-func (k *Keeper) Close(ctx context.Context) (unanswered int) {
+func (k *Engine) Close(ctx context.Context) (unanswered int) {
 	k.cfg.Watchdog.Close()
 	unanswered = k.Orphans.Close(ctx)
 	k.cancel()
@@ -68,18 +68,18 @@ func (k *Keeper) Close(ctx context.Context) (unanswered int) {
 
 // Wait returns after Close when no goroutine of the holds runs. One that takes a member of a
 // RedLock again calls hooks.
-func (k *Keeper) Wait() {
+func (k *Engine) Wait() {
 	k.wg.Wait()
 	k.Table.Wait()
 	k.lost.Drain()
 }
 
 // Settle returns when the holds that were lost so far are no longer in the table.
-func (k *Keeper) Settle() { k.lost.Drain() }
+func (k *Engine) Settle() { k.lost.Drain() }
 
 // Begin begins work on the lock of that name. Close waits for that work, even if it no longer
 // waits for holds. Begin returns nil if the client is closing. The caller must call end.
-func (k *Keeper) Begin(name string) (end func()) {
+func (k *Engine) Begin(name string) (end func()) {
 	if !k.Table.Begin(name, true) {
 		return nil
 	}

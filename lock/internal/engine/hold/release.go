@@ -28,7 +28,7 @@ type endAnswer struct {
 // handOverOrRelease ends h on Redis. The caller has already released its lease. h is handed
 // over to the next waiter of this client. It is released if there is no waiter, or if a run
 // ends and other clients wait.
-func (k *Keeper) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r endAnswer, o wire.Outcome) {
+func (k *Engine) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r endAnswer, o wire.Outcome) {
 	var m listening
 	if n.InRun || n.Next != nil {
 		m = k.listening(h.name)
@@ -62,7 +62,7 @@ type listening struct {
 
 // listening is called before the request is sent: its message may come before its
 // answer.
-func (k *Keeper) listening(name string) listening {
+func (k *Engine) listening(name string) listening {
 	heard, subscribed := k.Network.Server(name).Subscriber().Heard(keys.Channel(name))
 	m := listening{heard: heard, began: time.Now()}
 	if subscribed {
@@ -83,7 +83,7 @@ func (m listening) runEnd(told int64) locktable.RunEnd {
 // handOver turns h into the hold of the next waiter, in one script. At the end of a run the
 // script releases the lock instead if others wait. It then returns how many subscribers were
 // told, and when a waiter without a subscription tries next.
-func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listening) (r endAnswer, told int64, wait time.Duration, o wire.Outcome) {
+func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listening) (r endAnswer, told int64, wait time.Duration, o wire.Outcome) {
 	a := n.attempt
 	name, seq := h.name, k.seqs.Add(1)
 	c := claim{k, h.kind, name, fieldOf(k.cfg.ID, h.kind, a.Owner, seq), a.Lease}
@@ -133,7 +133,7 @@ func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listenin
 // releaseUnclaimed releases, in the background, a hold that was handed to a waiter that has
 // left. It ends only the waiter's Held, because others of its owner may have re-entered the
 // hold. The caller has begun a call that Close waits for.
-func (k *Keeper) releaseUnclaimed(h *Hold) {
+func (k *Engine) releaseUnclaimed(h *Hold) {
 	h.first.state.Store(isUnlocking)
 	k.wg.Go(k.cfg.Cast.As("release unclaimed", func() {
 		defer h.k.Table.End(h.name)

@@ -54,11 +54,11 @@ func (h *Hold) settle() {
 }
 
 // lane returns the lane of the server that has key, or nil if none is known.
-func (k *Keeper) lane(key string) network.Lane { return k.Network.Server(key).Lane() }
+func (k *Engine) lane(key string) network.Lane { return k.Network.Server(key).Lane() }
 
 // keep makes the watchdog renew h. The lease of h belongs to o. terms has the stamp of the
 // request that acquired h.
-func (k *Keeper) keep(h *Hold, o renewer.Owner, terms renewal.Terms) error {
+func (k *Engine) keep(h *Hold, o renewer.Owner, terms renewal.Terms) error {
 	l := k.lane(h.name)
 	if l == nil {
 		return servers.ErrNoServer
@@ -72,7 +72,7 @@ func (k *Keeper) keep(h *Hold, o renewer.Owner, terms renewal.Terms) error {
 // place moves h to the lane of the server that has its key. h is checked there at once,
 // because that server may not have the key. A hold that was found on the target of a moving
 // slot stays there.
-func (k *Keeper) place(h *Hold) {
+func (k *Engine) place(h *Hold) {
 	l := k.lane(h.name)
 	switch {
 	case l == nil:
@@ -88,7 +88,7 @@ func (k *Keeper) place(h *Hold) {
 
 // relocate moves every hold to the lane of the server that now has its key. Waiters look
 // for the server of their channel.
-func (k *Keeper) relocate() {
+func (k *Engine) relocate() {
 	for _, h := range k.Table.All() {
 		k.place(h)
 	}
@@ -97,7 +97,7 @@ func (k *Keeper) relocate() {
 
 // refusalOf returns the error that the server of h last answered to a renewal, if that was within
 // a lease; nil otherwise.
-func (k *Keeper) refusalOf(h *Hold) error {
+func (k *Engine) refusalOf(h *Hold) error {
 	l := k.lane(h.name)
 	if l == nil {
 		return nil

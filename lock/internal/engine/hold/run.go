@@ -64,7 +64,7 @@ func (r *run) appendTail(b []byte) []byte {
 }
 
 // newRun returns the run of a field of that owner, whose script was stamped so.
-func (k *Keeper) newRun(as owner.Owner, seq uint64, stamp time.Time, o wire.Outcome) *run {
+func (k *Engine) newRun(as owner.Owner, seq uint64, stamp time.Time, o wire.Outcome) *run {
 	return &run{
 		owner: as, seq: seq, token: o.Token, left: o.Reserved,
 		until: k.Table.Instant(stamp).Add(handOverFor), wall: stamp.Add(handOverFor).UnixNano(),
@@ -109,7 +109,7 @@ func (h *Hold) succession() succession {
 
 // pass hands h over in memory. If the lease has ended or is not renewed, pass changes nothing
 // and returns false.
-func (k *Keeper) pass(h *Hold, n succession) bool {
+func (k *Engine) pass(h *Hold, n succession) bool {
 	next, leased := n.attempt.newHold(h.run(), k.seqs.Add(1), n.token)
 	next.first.begin(next, true)
 	next.setFlag(asked, h.has(asked))

@@ -76,12 +76,12 @@ func TestWhatAHoldThatWasHandedOverPointsTo(t *testing.T) {
 			asked, next := b.pending(held)
 			require.Equal(t, pending, asked)
 			held = next
-			require.Equal(t, []string{"*hold.Hold", "*hold.Keeper", "*hold.run", "*hold.runHold"}, pointers(in(held).Hold()))
+			require.Equal(t, []string{"*hold.Engine", "*hold.Hold", "*hold.run", "*hold.runHold"}, pointers(in(held).Hold()))
 		}
 		require.NoError(t, b.next(held).Unlock(context.Background()))
 		held, err := b.m.Lock(context.Background())
 		require.NoError(t, err)
-		require.Equal(t, []string{"*hold.Hold", "*hold.Keeper"}, pointers(in(held).Hold()))
+		require.Equal(t, []string{"*hold.Engine", "*hold.Hold"}, pointers(in(held).Hold()))
 		require.NoError(t, held.Unlock(context.Background()))
 	})
 }
@@ -124,7 +124,7 @@ func pointers(h *hold.Hold) []string {
 				return
 			}
 			types[name], seen[p] = true, true
-			if name != "*hold.Keeper" {
+			if name != "*hold.Engine" {
 				walk(v.Elem())
 			}
 		}

@@ -34,7 +34,7 @@ type Wanted struct {
 }
 
 // Take takes the lock or permits. It waits for them if the caller waits.
-func (k *Keeper) Take(ctx context.Context, w Wanted) (*Held, error) {
+func (k *Engine) Take(ctx context.Context, w Wanted) (*Held, error) {
 	a := attempt{k: k, Wanted: w, seq: k.seqs.Add(1)}
 	switch w.Kind {
 	case Fair:
@@ -138,7 +138,7 @@ func (x *rwAcquire) write(field string) wire.Call {
 func (x *rwAcquire) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Upgrade} }
 
 // withdraw tells readers that a writer no longer waits.
-func withdraw(k *Keeper, name, writer string) {
+func withdraw(k *Engine, name, writer string) {
 	k.Orphans.Send(name, wire.Withdraw(name, writer, k.calls.publisher(name)), time.Now().Add(announcement(&k.cfg)))
 }
 

@@ -33,7 +33,7 @@ type Config struct {
 	Counters keys.Counters   // of tokens
 	Servers  servers.Config  // of its Network; but for Opened and Moved
 
-	Watchdog *renewal.Watchdog // the Keeper's from then on
+	Watchdog *renewal.Watchdog // the Engine's from then on
 	Random   *rand.Rand        // safe for concurrent use
 	Closing  <-chan struct{}   // closed when Close began
 	Closed   error             // of what the end of the client cuts off
@@ -57,7 +57,7 @@ type Observer interface {
 	Lost(h *Hold, err error)
 }
 
-// Counts has the counters of a Keeper.
+// Counts has the counters of an Engine.
 type Counts struct {
 	Tries      atomic.Uint64 // scripts that take something
 	Signs      atomic.Uint64 // requests for signs of life that were not answered
@@ -66,9 +66,9 @@ type Counts struct {
 	Lost       [renewal.Suspended + 1]atomic.Uint64
 }
 
-// Keeper has what the holds of a client share, from the first script of a hold to its last.
+// Engine has what the holds of a client share, from the first script of a hold to its last.
 // All methods are safe for concurrent use.
-type Keeper struct {
+type Engine struct {
 	// immutable after New; each says itself what guards its fields
 	cfg     Config
 	errors  Errors
@@ -97,20 +97,20 @@ type loss struct {
 }
 
 // Seq returns a number that it has not returned before.
-func (k *Keeper) Seq() uint64 { return k.seqs.Add(1) }
+func (k *Engine) Seq() uint64 { return k.seqs.Add(1) }
 
 // Context ends when Close gives up waiting.
-func (k *Keeper) Context() context.Context { return k.ctx }
+func (k *Engine) Context() context.Context { return k.ctx }
 
 // Publisher returns the command that publishes a release of name. It returns nil if that is
 // always PUBLISH.
-func (k *Keeper) Publisher(name string) any { return k.calls.publisher(name) }
+func (k *Engine) Publisher(name string) any { return k.calls.publisher(name) }
 
 // Force returns the script that deletes holds of that kind. Their fields follow its arguments.
 // left describes a key that the script does not touch.
-func (k *Keeper) Force(kind Kind, name string) (call wire.Call, left string) {
+func (k *Engine) Force(kind Kind, name string) (call wire.Call, left string) {
 	return k.calls.force(kind, name)
 }
 
 // FreezeLosses keeps lost holds in the table until free is called. It is for tests.
-func (k *Keeper) FreezeLosses() (free func()) { return k.lost.Freeze() }
+func (k *Engine) FreezeLosses() (free func()) { return k.lost.Freeze() }
