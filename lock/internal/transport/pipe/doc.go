@@ -8,9 +8,9 @@
 //	p.Put(r)
 //	answer := requests.Await(ctx, r)
 //
-// A [Pipe] is one connection for any number of callers. Send is Put for a caller
-// that calls Await next. If it is alone, it writes and reads itself. A [Group] has
-// the Pipes of a server. A [Replicated] carries acquisitions that replicas must also
+// A [Pipe] is one connection for any number of callers. A [Group] has the Pipes of a
+// server. Group.Send is Put for a caller that calls Await next. If it is alone, it
+// writes and reads itself. A [Replicated] carries acquisitions that replicas must also
 // have.
 //
 // # What it promises

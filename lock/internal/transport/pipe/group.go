@@ -51,10 +51,10 @@ func (g *Group) Put(r *Request, number uint64) {
 	g.pipe(number).Put(r)
 }
 
-// Send is Put for a goroutine that calls Await next. It may wait for the answer for some
-// milliseconds, see Pipe.Send.
+// Send is Put for a goroutine that calls Await next. Send may wait for the answer for some
+// milliseconds, see slice.
 func (g *Group) Send(r *Request, number uint64) {
-	r.ticket = ticket{group: g}
+	r.calls = &g.calls
 	n := g.calls.Add(1)
 	most := g.recent.most(n)
 	p := g.pipe(number)
@@ -78,15 +78,6 @@ func (g *Group) idle(number uint64) *Pipe {
 		p.warm()
 	}
 	return g.pipe(number)
-}
-
-// ticket is the part of a call in a Group, from Send to the end of Await. The zero ticket has none.
-type ticket struct{ group *Group }
-
-func (t ticket) end() {
-	if t.group != nil {
-		t.group.calls.Add(-1)
-	}
 }
 
 // recent knows the most calls that were under way at once, of the last recentCalls calls or more.

@@ -28,15 +28,8 @@ const (
 // slice is the longest time that a caller leads. It notices the end of its context that much late.
 const slice = 5 * time.Millisecond
 
-// Send is Put for a goroutine that waits for the answer next. Send may wait for the answer for some
-// milliseconds. If no other goroutine uses the connection, the caller writes and reads itself.
-func (p *Pipe) Send(r *Request) {
-	if !p.tryLead(r) {
-		p.Put(r)
-	}
-}
-
-// tryLead is Send that does nothing and returns false if another goroutine uses the connection.
+// tryLead writes r and reads the answer, or leaves the reading to the resident after slice. The caller
+// waits for the answer next. It returns false if it did not use r: another goroutine uses the connection.
 func (p *Pipe) tryLead(r *Request) bool {
 	c := p.calm.Load()
 	return c != nil && p.lead(c, r)

@@ -230,7 +230,7 @@ func TestARequestGoesWhereItsKeyIs(t *testing.T) {
 		bubble(t, func([]string) string { return answer }, func(cfg *pipe.Config) {
 			cfg.Redirect = func(r *pipe.Request, red pipe.Redirection) {
 				to.Store(red)
-				there.Put(r)
+				sendOn(there, r)
 			}
 		}, func(t *testing.T, b *bench) {
 			other := &speaker{ran: make(map[string]int), answer: func(command []string) string {
@@ -256,7 +256,7 @@ func TestARequestGoesWhereItsKeyIs(t *testing.T) {
 func TestARefusedASKINGDoesNotShiftTheAnswers(t *testing.T) {
 	var there carrier
 	bubble(t, func([]string) string { return "-ASK 3999 host:2\r\n" }, func(cfg *pipe.Config) {
-		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { there.Put(r) }
+		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { sendOn(there, r) }
 	}, func(t *testing.T, b *bench) {
 		other := &speaker{ran: make(map[string]int), answer: func(command []string) string {
 			if command[0] == "ASKING" {
@@ -275,11 +275,11 @@ func TestARefusedASKINGDoesNotShiftTheAnswers(t *testing.T) {
 }
 
 func TestARequestThatIsSentInCirclesEnds(t *testing.T) {
-	var here *bench
+	var here carrier
 	bubble(t, func([]string) string { return "-MOVED 3999 host:1\r\n" }, func(cfg *pipe.Config) {
-		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { here.Put(r) }
+		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { sendOn(here, r) }
 	}, func(t *testing.T, b *bench) {
-		here = b
+		here = b.carrier
 		require.Equal(t, redis.Error("MOVED 3999 host:1"), b.call(t.Context(), 1).Err)
 		require.Equal(t, strings.Repeat(" EVALSHA", 6)[1:], b.srv.commands())
 	})

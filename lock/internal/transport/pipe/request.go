@@ -46,7 +46,7 @@ type Request struct {
 
 	posts *atomic.Int32 // counts r until it is completed; nil if it is not counted
 
-	ticket ticket // used by the caller
+	calls *atomic.Int32 // counts r until Await returns; nil if it is not counted; used by the caller
 
 	last time.Time // see Within; zero without a limit
 	asks asks      // not a script, but a question of the connection
@@ -147,7 +147,9 @@ func (r *Request) over(now time.Time) bool { return !r.last.IsZero() && !now.Bef
 // Await returns the answer of r, which was put. If ctx ends first, Await leaves r and
 // returns only ctx's error. In both cases r must not be used any more.
 func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
-	defer r.ticket.end()
+	if r.calls != nil {
+		defer r.calls.Add(-1)
+	}
 	if left := ctx.Done(); left == nil {
 		<-r.done // a select of one costs twice as much
 	} else {

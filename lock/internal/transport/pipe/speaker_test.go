@@ -264,17 +264,13 @@ func (s *speaker) config() *pipe.Config {
 	return s.cfg
 }
 
-// led is a Pipe whose callers carry their own requests whenever they can.
-type led struct{ *pipe.Pipe }
-
-func (l led) Put(r *pipe.Request) { l.Send(r) }
-
+// newLed returns a connection whose callers carry their own requests whenever they can.
 func newLed(ctx context.Context, cfg *pipe.Config) carrier {
 	cfg.LeadAfter = 1
-	return led{pipe.New(ctx, cfg)}
+	return grouped{pipe.NewGroup(ctx, cfg, 1)}
 }
 
-// carrier is a Pipe or a Replicated, or a Group in its own tests.
+// carrier is a Pipe, a Replicated or a Group.
 type carrier interface {
 	Put(r *pipe.Request)
 	Drop()
