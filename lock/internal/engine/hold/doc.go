@@ -1,6 +1,6 @@
 // Package hold is one acquisition of a lock, or of permits, from its first script to its last.
 //
-// A [Engine] has what the holds of a client share. [Engine.Take] returns a [Held] or an error. The
+// An [Engine] has what the holds of a client share. [Engine.Take] returns a [Held] or an error. The
 // Helds of one owner's re-entries share a [Hold]. A Hold has a field in the lock's hash, a lease
 // with the watchdog, and the channels and contexts that tell of its end. The package does not know
 // the client or the objects of users. How a call ends is a wire.Outcome. At the public methods it
