@@ -165,6 +165,11 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 // random and ends in an @ and Config.Label. Without a label, the id is a UUID.
 func (c *Client) ID() string { return c.id }
 
+// CheckName returns the error with which all calls for a lock of that name fail: if the
+// name is empty or too long, or if a Cluster cannot have it. Config.KeyPrefix counts.
+// It does no I/O, so a program can check names that come from its users.
+func (c *Client) CheckName(name string) error { return c.checkName(c.key(name)) }
+
 // key is the key in Redis of the object of that name.
 func (c *Client) key(name string) string {
 	if name == "" { // reported by the first call

@@ -87,6 +87,7 @@ func costs() []cost {
 		{script: script.Renew, there: "fields", fill: fillHash, keys: []string{costly}, args: []any{2_000_000, "o:", "1"}},
 		{script: script.Renew, there: "holds", fill: fillHash, args: []any{2_000_000, "o:"}, per: func(i int) any { return fmt.Sprint(i + 1) }, perKey: true},
 		{script: script.Uptime, there: "fields", fill: fillHash, keys: []string{costly}},
+		{script: script.TTL, there: "fields", fill: fillHash, keys: []string{costly}},
 		{script: script.Token, there: "fields", fill: fillHash, keys: []string{keys.Counter}, args: []any{1}},
 		{script: script.Check, there: "fields", fill: fillHash, keys: []string{"scratch"}, args: []any{1000, 2, "hlen", "y"}},
 		{script: script.Count, there: "permits", fill: fillCounter, keys: []string{costly}},

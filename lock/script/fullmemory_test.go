@@ -18,7 +18,7 @@ import (
 var needsMemory = strings.Fields(`acquire handoff guard token fair_take rw_read rw_write semaphore_set semaphore_take latch_set permit_set permit_take`)
 
 // readsOnly are the scripts that write nothing, and check, which only tries rights.
-var readsOnly = strings.Fields(`inspect semaphore_ttl count permit_inspect permit_deadline uptime check`)
+var readsOnly = strings.Fields(`inspect ttl semaphore_ttl count permit_inspect permit_deadline uptime check`)
 
 // TestFullMemoryRefusesNoReleaseAndNoExtension: each script that is in neither list has the same answer
 // whether memory is full or not. Full memory refuses a script's first write, if that may need memory.

@@ -64,5 +64,6 @@ var (
 
 	// Questions about the server.
 	Uptime = define("uptime", "d1cfcbbed529431f7251b1050e79bd31917b3ec4", 0)
+	TTL    = define("ttl", "3ead0669277336af9ff1072ab64f1c4de8848147", 0)
 	Check  = define("check", "3a5e355b73cad92f8addef9f55384eef70ac116f", effects)
 )

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -13,6 +14,21 @@ const MaxInspected = 1024
 
 // Inspect asks for the content of a lock's key.
 func Inspect(name string) Call { return Call{Script: script.Inspect, Keys: 1, Args: list(name)} }
+
+// KeyTTL asks how long a lock's key still lives.
+func KeyTTL(name string) Call { return Call{Script: script.TTL, Keys: 1, Args: list(name)} }
+
+// ReadKeyTTL reads the answer of ttl: 0 if there is no key, -1 if it never expires.
+func ReadKeyTTL(reply resp.Reply) (ttl time.Duration, ok bool) {
+	pttl, ok := reply.Number()
+	if !ok || pttl < -2 {
+		return 0, false
+	}
+	if pttl == -2 {
+		return 0, true
+	}
+	return TTL(pttl), true
+}
 
 // Key is the content of a lock's key.
 type Key struct {

@@ -281,7 +281,7 @@ func TestACallHasAsManyKeysAsItsScript(t *testing.T) {
 		wire.Read{Name: n, Publish: "p"}.Call(), wire.Write{Name: n, Publish: "p"}.Call(), wire.ReadReenter(n, f, 1, ms),
 		wire.ReadRelease(n, f, "spublish"), wire.WriteRelease(n, f, "spublish"), wire.Withdraw(n, f, "spublish"), wire.RWForce(n, "publish"),
 		wire.PermitTake{Name: n, Publish: "p"}.Call(), wire.PermitRelease(n, f, "spublish"), wire.PermitExtend(n, f, ms, time.Now()),
-		wire.PermitInspect(n, time.Now()), wire.PermitDeadline(n, "id"), wire.SemaphoreTTL(n), wire.Count(n), wire.Uptime(n),
+		wire.PermitInspect(n, time.Now()), wire.PermitDeadline(n, "id"), wire.SemaphoreTTL(n), wire.Count(n), wire.Uptime(n), wire.KeyTTL(n),
 		wire.SemaphoreUndo(n, "r", ms, "spublish"), once(script.SemaphoreTake, nil, "1"), once(script.SemaphoreAdd, nil, 1, "c"),
 		once(script.SemaphoreSet, nil, 1, "c"), once(script.SemaphoreRelease, nil, 1, "c"), once(script.LatchSet, nil, 1, "c"),
 		once(script.LatchDown, nil, "c"), once(script.LatchReset, nil, "c"), once(script.PermitSet, one, 1, "c"),
@@ -299,5 +299,17 @@ func TestACallHasAsManyKeysAsItsScript(t *testing.T) {
 		if argv > 0 && call.Script != script.Guard {
 			require.Regexp(t, fmt.Sprintf(`ARGV\[%d\+?\]`, argv), text, call.Script.Name())
 		}
+	}
+}
+
+func TestReadKeyTTL(t *testing.T) {
+	for pttl, want := range map[int]time.Duration{-2: 0, -1: -1, 0: 0, 1: time.Millisecond, 30_000: 30 * time.Second} {
+		got, ok := wire.ReadKeyTTL(resp.ReplyOf(int64(pttl)))
+		require.True(t, ok)
+		require.Equal(t, want, got, pttl)
+	}
+	for _, reply := range []any{nil, "1", int64(-3), list(1)} {
+		_, ok := wire.ReadKeyTTL(resp.ReplyOf(reply))
+		require.False(t, ok, "%v", reply)
 	}
 }

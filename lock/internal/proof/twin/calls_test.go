@@ -194,6 +194,7 @@ var families = []family{
 		{script.SemaphoreDelete, func(d *draw) call { return called(d.result(), d.lease2()) }},
 		{script.SemaphoreExpire, func(d *draw) call { return called(d.result(), d.lease2(), d.lease2()) }},
 		{script.SemaphoreTTL, func(*draw) call { return called([]string{name}) }},
+		{script.TTL, func(*draw) call { return called([]string{name}) }},
 		{script.Count, func(*draw) call { return called([]string{name}) }},
 	}},
 	{"latch", []string{name, "result1", "result2"}, []string{"3", "-2", "1", "abc", "-0", "007", "9007199254740993"}, []drawn{

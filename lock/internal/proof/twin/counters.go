@@ -183,6 +183,8 @@ func semaphoreTTL(x *exec) any {
 	return x.pttl(x.keys[0])
 }
 
+func keyTTL(x *exec) any { return x.pttl(x.keys[0]) }
+
 // ids are the names of a hold's permits: 12 bytes, and their numbers from 1.
 func ids(bytes string, n int64) (out []string) {
 	for i := int64(1); i <= n; i++ {

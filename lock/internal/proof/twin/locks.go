@@ -19,6 +19,7 @@ var scripts = map[string]func(*exec) any{
 	"inspect":           inspect,
 	"token":             token,
 	"count":             count,
+	"ttl":               keyTTL,
 	"latch_down":        latchDown,
 	"latch_reset":       latchReset,
 	"latch_set":         latchSet,

@@ -1,0 +1,83 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+func TestTTLManyIsTTLOfEachName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		c := srv.Client(lock.Config{KeyPrefix: "app:"})
+		names := fixture.Names("n", 2000)
+		fixture.LockAll(t, srv.Client(lock.Config{KeyPrefix: "app:"}), names[:1500])
+		for _, do := range [][]any{{"SET", "app:forever", "1"}, {"SET", "app:other", "1", "PX", 5000}} {
+			_, err := srv.Do(do[0].(string), do[1:]...)
+			require.NoError(t, err)
+		}
+		bad := strings.Repeat("x", 65<<10)
+		names = append(names, "forever", bad, "other", "")
+		ttls, errs := c.TTLMany(t.Context(), names)
+		require.Len(t, ttls, len(names))
+		require.Len(t, errs, len(names))
+		for i, name := range names[:2000] {
+			want, err := c.Mutex(name).TTL(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, ttls[i], name)
+			require.Equal(t, i < 1500, ttls[i] > 0)
+			require.NoError(t, errs[i])
+		}
+		require.Equal(t, []time.Duration{-1, 0, 5 * time.Second, 0}, ttls[2000:])
+		require.NoError(t, errs[2000])
+		require.Equal(t, c.CheckName(bad), errs[2001])
+		require.NoError(t, errs[2002])
+		require.Equal(t, c.CheckName(""), errs[2003])
+		ttls, errs = c.TTLMany(t.Context(), nil)
+		require.Empty(t, ttls)
+		require.Empty(t, errs)
+	})
+}
+
+func TestTTLManyOfAServerThatIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		c := srv.Client(lock.Config{})
+		names := fixture.Names("n", 1000)
+		_, errs := c.TTLMany(t.Context(), names)
+		for _, err := range errs {
+			require.NoError(t, err)
+		}
+		srv.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, errs = c.TTLMany(ctx, names)
+		for _, err := range errs {
+			require.ErrorIs(t, err, lock.ErrUnknown)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		_, errs = c.TTLMany(t.Context(), names) // ends by itself
+		for _, err := range errs {
+			require.ErrorIs(t, err, lock.ErrUnknown)
+		}
+		srv.Resume()
+		require.NoError(t, fixture.Known(func() error {
+			_, errs = c.TTLMany(t.Context(), names)
+			return errors.Join(errs...)
+		}))
+		require.NoError(t, c.Close(t.Context()))
+		_, errs = c.TTLMany(t.Context(), names)
+		for _, err := range errs {
+			require.ErrorIs(t, err, lock.ErrClosed)
+		}
+	})
+}
