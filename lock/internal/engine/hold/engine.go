@@ -81,13 +81,14 @@ type Engine struct {
 
 	Counts Counts
 
-	seqs    atomic.Uint64      // the last seq: one for every outermost attempt
-	fair    fairLines          // of the waiters for FairMutexes
-	turns   sync.Map           // of *Hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
-	lost    work.Backlog[loss] // holds that are lost, to be taken out of the table
-	unlocks wait.Deadlines     // of Unlock
-	asked   atomic.Int64       // when longWait last asked, as Table.Now says; 0: never
-	wg      sync.WaitGroup     // what Close waits for, even if it has given up waiting for holds
+	seqs      atomic.Uint64      // the last seq: one for every outermost attempt
+	fair      fairLines          // of the waiters for FairMutexes
+	followers sync.Map           // of *pubsub.Follower
+	turns     sync.Map           // of *Hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
+	lost      work.Backlog[loss] // holds that are lost, to be taken out of the table
+	unlocks   wait.Deadlines     // of Unlock
+	asked     atomic.Int64       // when longWait last asked, as Table.Now says; 0: never
+	wg        sync.WaitGroup     // what Close waits for, even if it has given up waiting for holds
 }
 
 // loss is a hold that was lost, with the reason.

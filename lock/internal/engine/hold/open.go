@@ -77,6 +77,27 @@ func (k *Engine) Wait() {
 // Settle returns when the holds that were lost so far are no longer in the table.
 func (k *Engine) Settle() { k.lost.Drain() }
 
+// Follow runs f until ctx ends, which must end with Context. Then it calls ended. It does so at once if the
+// client is closing. Wait waits for it.
+func (k *Engine) Follow(ctx context.Context, f *pubsub.Follower, ended func()) {
+	end := k.Begin(k.cfg.ID)
+	if end == nil {
+		f.Close()
+		ended()
+		return
+	}
+	defer end()
+	k.followers.Store(f, nil)
+	k.wg.Go(k.cfg.Cast.As("hear releases", func() {
+		defer ended()
+		defer k.followers.Delete(f)
+		if k.cfg.Traits.Slots {
+			_ = k.Network.Router().Known(ctx) // so that somebody asks for the first Layout
+		}
+		f.Run(ctx)
+	}))
+}
+
 // Begin begins work on the lock of that name. Close waits for that work, even if it no longer
 // waits for holds. Begin returns nil if the client is closing. The caller must call end.
 func (k *Engine) Begin(name string) (end func()) {

@@ -2,6 +2,7 @@ package hold
 
 import (
 	"github.com/wheellock/wheellock/lock/internal/transport/network"
+	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/renewal"
@@ -87,12 +88,16 @@ func (k *Engine) place(h *Hold) {
 }
 
 // relocate moves every hold to the lane of the server that now has its key. Waiters look
-// for the server of their channel.
+// for the server of their channel, and so do Followers.
 func (k *Engine) relocate() {
 	for _, h := range k.Table.All() {
 		k.place(h)
 	}
 	k.Table.WakeAll()
+	k.followers.Range(func(f, _ any) bool {
+		f.(*pubsub.Follower).Relocate()
+		return true
+	})
 }
 
 // refusalOf returns the error that the server of h last answered to a renewal, if that was within

@@ -2,19 +2,33 @@ package pubsub
 
 import "time"
 
+// listener is woken at each message and each confirmation of its channel. wakeLocked is
+// called with the mutex of a Subscriber, and does not wait.
+type listener interface{ wakeLocked() }
+
+// token is a listener that puts a token into a channel of capacity 1.
+type token chan struct{}
+
+func (t token) wakeLocked() {
+	select {
+	case t <- struct{}{}:
+	default:
+	}
+}
+
 // Listener lets one waiter listen to one channel at a time. Only the goroutine of the
 // waiter uses it.
 type Listener struct {
-	wake  chan struct{} // immutable; of capacity 1
-	topic *topic        // nil while it does not listen
+	self  listener // immutable
+	topic *topic   // nil while it does not listen
 }
 
 // NewListener returns a Listener that puts a token into wake, which has capacity 1,
 // at each message and each confirmation of its channel.
-func NewListener(wake chan struct{}) Listener { return Listener{wake: wake} }
+func NewListener(wake chan struct{}) Listener { return Listener{self: token(wake)} }
 
 // Wake returns the channel that gets the tokens.
-func (l *Listener) Wake() chan struct{} { return l.wake }
+func (l *Listener) Wake() chan struct{} { return l.self.(token) }
 
 // Listen listens to channel at s, the server that has the key now, and leaves any other
 // channel. It returns false if it already listened there.
@@ -23,14 +37,14 @@ func (l *Listener) Listen(s *Subscriber, channel string) bool {
 		return false
 	}
 	l.Leave()
-	l.topic = s.listen(channel, l.wake)
+	l.topic = s.listen(channel, l.self)
 	return true
 }
 
 // Leave ends Listen.
 func (l *Listener) Leave() {
 	if l.topic != nil {
-		l.topic.leave(l.wake)
+		l.topic.leave(l.self)
 		l.topic = nil
 	}
 }

@@ -68,6 +68,14 @@ func (s *server) provedAt() time.Time {
 	return time.Now()
 }
 
+// dial is Config.Dial.
+func (s *server) dial(ctx context.Context) (redis.Conn, uint32, error) {
+	s.dials.Add(1)
+	epoch := s.epoch.Load()
+	conn, err := s.DialContext(ctx, redis.DialReadTimeout(0))
+	return conn, epoch, err
+}
+
 // bubble runs f with a server and a Subscriber of it.
 func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscriber)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -79,12 +87,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
 			Dials: srv.commands.Load, Proved: srv.provedAt,
 			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))),
-			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
-				srv.dials.Add(1)
-				epoch := srv.epoch.Load()
-				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
-				return conn, epoch, err
-			},
+			Dial:   srv.dial,
 		})
 		f(t, srv, sub)
 		cancel()

@@ -73,6 +73,7 @@ type Subscriber struct {
 	deaf    bool              // conn's server has refused SSUBSCRIBE
 	pending []*topic          // topics to subscribe or unsubscribe
 	left    []string          // channels of topics that have moved, to unsubscribe
+	idle    []idle            // topics that lost their last listener, in the order of time
 	work    chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
 	conn    redis.Conn        // nil while there is none
 	asked   []question        // sent on conn and not answered, in order
@@ -89,8 +90,8 @@ type topic struct {
 	channel string
 
 	// guarded by sub.mu
-	listeners  map[chan struct{}]struct{}
-	idle       time.Time // when its last listener left
+	listeners  map[listener]struct{}
+	idle       time.Time // when its last listener left; an element of sub.idle has it too
 	ways       [2]way    // plain and sharded
 	confirmed  bool      // in all ways that it needs and can have, so no message is missed
 	generation int       // number of the last confirmation, unique in the process; 0 before the first
@@ -101,6 +102,12 @@ type topic struct {
 type way struct {
 	asked     bool // the command was sent on the connection in use
 	confirmed bool // the server has answered it
+}
+
+// idle is a topic whose last listener left at that time.
+type idle struct {
+	topic *topic
+	since time.Time
 }
 
 // The ways, as indexes.
@@ -126,19 +133,18 @@ func New(ctx context.Context, cfg Config) *Subscriber {
 	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), work: make(chan struct{}, 1)}
 }
 
-// listen puts a token into wake, which has capacity 1, at each confirmation and message
-// of channel, until leave.
-func (s *Subscriber) listen(channel string, wake chan struct{}) *topic {
+// listen wakes l at each confirmation and message of channel, until leave.
+func (s *Subscriber) listen(channel string, l listener) *topic {
 	now := s.cfg.Hearing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retuneLocked(now)
 	t := s.topics[channel]
 	if t == nil {
-		t = &topic{sub: s, channel: channel, listeners: make(map[chan struct{}]struct{})}
+		t = &topic{sub: s, channel: channel, listeners: make(map[listener]struct{})}
 		s.topics[channel] = t
 	}
-	t.listeners[wake] = struct{}{}
+	t.listeners[l] = struct{}{}
 	if !s.closed && s.lacksLocked(t) {
 		s.pending = append(s.pending, t)
 		s.signal()
@@ -151,12 +157,13 @@ func (s *Subscriber) listen(channel string, wake chan struct{}) *topic {
 }
 
 // leave undoes listen.
-func (t *topic) leave(wake chan struct{}) {
+func (t *topic) leave(l listener) {
 	t.sub.mu.Lock()
 	defer t.sub.mu.Unlock()
-	delete(t.listeners, wake)
+	delete(t.listeners, l)
 	if len(t.listeners) == 0 {
 		t.idle = time.Now()
+		t.sub.idle = append(t.sub.idle, idle{t, t.idle})
 	}
 }
 
@@ -187,11 +194,8 @@ func (s *Subscriber) signal() {
 }
 
 func (t *topic) wakeLocked() {
-	for wake := range t.listeners {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+	for l := range t.listeners {
+		l.wakeLocked()
 	}
 }
 
@@ -356,11 +360,13 @@ func (s *Subscriber) take() (orders [4]order) {
 func (s *Subscriber) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.topics {
-		if len(t.listeners) == 0 && time.Since(t.idle) > lingerTime {
+	n := 0
+	for ; n < len(s.idle) && time.Since(s.idle[n].since) > lingerTime; n++ {
+		if t := s.idle[n].topic; len(t.listeners) == 0 && t.idle.Equal(s.idle[n].since) {
 			s.pending = append(s.pending, t)
 		}
 	}
+	s.idle = slices.Delete(s.idle, 0, n)
 }
 
 // Drop closes the connection in use. The Subscriber dials another one.

@@ -1,0 +1,188 @@
+package pubsub_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
+)
+
+// told notes the calls of a Follower's function.
+type told struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (f *told) tell(name string, missed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if missed {
+		name += " missed"
+	}
+	f.calls = append(f.calls, name)
+}
+
+// take returns the calls since the last take, sorted.
+func (f *told) take() string {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer func() { f.calls = nil }()
+	slices.Sort(f.calls)
+	return strings.Join(f.calls, ", ")
+}
+
+// following runs f with a Follower whose channels are the names, at sub.
+func following(t *testing.T, f func(t *testing.T, srv *server, follower *pubsub.Follower, told *told)) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var told told
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return sub, name }, told.tell)
+		defer run(follower)()
+		f(t, srv, follower, &told)
+	})
+}
+
+// run runs a Follower until end is called.
+func run(follower *pubsub.Follower) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		follower.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func TestAFollowerTellsOfMessagesAndOfWhatMayHaveBeenMissed(t *testing.T) {
+	following(t, func(t *testing.T, srv *server, follower *pubsub.Follower, told *told) {
+		follower.Follow("a")
+		follower.Follow("b")
+		require.Equal(t, "a missed, b missed", told.take(), "there may have been messages before")
+		srv.publish("a")
+		require.Equal(t, "a", told.take())
+		srv.publish("c")
+		follower.Follow("a")
+		require.Empty(t, told.take(), "nothing is new")
+
+		srv.commands.Add(1) // another server may be behind the name
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "a missed, b missed", told.take(), "the connection is another one")
+		srv.publish("b")
+		require.Equal(t, "b", told.take())
+
+		follower.Leave("a")
+		srv.publish("a")
+		srv.publish("b")
+		require.Equal(t, "b", told.take())
+	})
+}
+
+func TestAFollowerThatComesBackHasMissedMessages(t *testing.T) {
+	for pause, what := range map[time.Duration]string{0: "at once", time.Second: "while it is subscribed", time.Minute: "later"} {
+		following(t, func(t *testing.T, srv *server, follower *pubsub.Follower, told *told) {
+			follower.Follow("a")
+			require.Equal(t, "a missed", told.take())
+			follower.Leave("a")
+			synctest.Wait()
+			srv.publish("a")
+			synctest.Wait()
+			time.Sleep(pause)
+			follower.Follow("a")
+			require.Equal(t, "a missed", told.take(), what)
+		})
+	}
+}
+
+func TestAFollowerGoesWithAKeyToAnotherServer(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var place *pubsub.Subscriber
+		ctx, cancel := context.WithCancel(context.Background())
+		other := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "there" },
+			Dial: srv.dial,
+		})
+		defer other.Close()
+		defer cancel()
+		var mu sync.Mutex
+		var told told
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			return place, name
+		}, told.tell)
+		defer run(follower)()
+		follower.Follow("a")
+		require.Empty(t, told.take(), "its place is not known")
+		mu.Lock()
+		place = sub
+		mu.Unlock()
+		follower.Relocate()
+		require.Equal(t, "a missed", told.take())
+		mu.Lock()
+		place = other
+		mu.Unlock()
+		follower.Relocate()
+		require.Equal(t, "a missed", told.take(), "the key was moved before anybody listened at the other server")
+		srv.publish("a")
+		require.Equal(t, "a", told.take())
+		n, _ := other.Heard("a")
+		require.EqualValues(t, 1, n)
+	})
+}
+
+func TestAFollowerThatEndsLeavesAllChannels(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var told told
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return sub, name }, told.tell)
+		end := run(follower)
+		for i := range 100 {
+			follower.Follow(fmt.Sprint("a", i))
+		}
+		told.take()
+		end()
+		follower.Follow("b")
+		follower.Leave("a1")
+		srv.publish("a1")
+		time.Sleep(10 * time.Second)
+		require.Empty(t, told.take())
+		for i := range 100 {
+			_, subscribed := sub.Heard(fmt.Sprint("a", i))
+			require.False(t, subscribed)
+		}
+	})
+}
+
+// A function that is slow delays news, and loses none.
+func TestASlowFunctionOfAFollowerLosesNoNews(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var told told
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return sub, name },
+			func(name string, missed bool) {
+				time.Sleep(time.Second)
+				told.tell(name, missed)
+			})
+		defer run(follower)()
+		follower.Follow("a")
+		follower.Follow("b")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, "a missed, b missed", told.take())
+		srv.publish("a")
+		synctest.Wait() // the function runs
+		srv.publish("a")
+		srv.publish("b")
+		srv.publish("b")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, "a, a, b", told.take())
+	})
+}
