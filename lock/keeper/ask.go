@@ -55,11 +55,11 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 		k.grantedLocked(e, held)
 	case errors.As(err, &other):
 		k.stats.Refused++
-		k.restLocked(e, k.core.refuse(e, other.TTL))
+		k.refusedLocked(e, other.TTL)
 	case errors.Is(err, lock.ErrNotALock): // this name is to blame, not its server
 		k.stats.Failed++
 		k.stats.LastError = err
-		k.restLocked(e, k.core.refuse(e, -1))
+		k.refusedLocked(e, -1)
 	default:
 		if k.tries.Err() == nil {
 			k.stats.Failed++
@@ -77,10 +77,85 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 	return next
 }
 
+// refusedLocked has e rest, and its release heard.
+func (k *Keeper) refusedLocked(e *entry, ttl time.Duration) {
+	rest := k.core.refuse(e, ttl)
+	k.restLocked(e, rest)
+	k.followLocked(e)
+	k.lookLocked()
+}
+
+// followLocked hears of releases of e as long as another owner has it.
+func (k *Keeper) followLocked(e *entry) {
+	switch e.state {
+	case resting, due, looking:
+		_ = k.releases.Follow(e.name) // Want has refused bad names
+	case gone, kept, ending:
+		k.releases.Leave(e.name)
+	}
+}
+
+// heard is for messages of releases.
+func (k *Keeper) heard(name string, mayBeMissed bool) {
+	what := released
+	if mayBeMissed {
+		what = missed
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !mayBeMissed {
+		k.stats.Heard++
+	}
+	if e := k.core.entries[name]; e != nil {
+		if k.core.hear(e, what) {
+			e.timer.Stop()
+		}
+		k.lookLocked()
+		k.pumpLocked()
+	}
+}
+
+// lookLocked has a goroutine look at the names that are due.
+func (k *Keeper) lookLocked() {
+	if !k.looking && len(k.core.looks) > 0 {
+		k.looking = true
+		k.goroutines.Go(k.look)
+	}
+}
+
+// look asks Redis about names that are due until there are none.
+func (k *Keeper) look() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.core.looks) > 0 {
+		batch := k.core.nextLooks()
+		k.pumpLocked()
+		if len(batch) == 0 {
+			continue
+		}
+		names := make([]string, len(batch))
+		for i, e := range batch {
+			names[i] = e.name
+		}
+		k.mu.Unlock()
+		ttls, errs := k.client.TTLMany(k.tries, names)
+		k.mu.Lock()
+		k.stats.Looks += uint64(len(batch))
+		for i, e := range batch {
+			k.restLocked(e, k.core.looked(e, ttls[i], errs[i] != nil))
+		}
+		k.pumpLocked()
+	}
+	k.looking = false
+	k.endIfIdleLocked()
+}
+
 // grantedLocked calls Taken, or releases the lock that nobody wants any more.
 func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 	e.held = held
-	if !k.core.grant(e, time.Now()) {
+	keep := k.core.grant(e, time.Now())
+	k.followLocked(e)
+	if !keep {
 		k.giveLocked(e)
 		return
 	}
@@ -209,17 +284,17 @@ func (k *Keeper) restLocked(e *entry, rest time.Duration) {
 	}
 }
 
-// Fire makes a name ready whose time has come.
+// Fire has a name looked at whose time has come.
 func (e *entry) Fire(*wheel.Timer) {
 	e.keeper.mu.Lock()
 	defer e.keeper.mu.Unlock()
 	e.keeper.core.wake(e)
-	e.keeper.pumpLocked()
+	e.keeper.lookLocked()
 }
 
 // endIfIdleLocked closes idle if the Keeper is closed and has nothing left.
 func (k *Keeper) endIfIdleLocked() {
-	if k.core.closed && !k.isIdle && len(k.core.entries) == 0 && k.workers == 0 && !k.giving {
+	if k.core.closed && !k.isIdle && len(k.core.entries) == 0 && k.workers == 0 && !k.giving && !k.looking {
 		k.isIdle = true
 		close(k.idle)
 	}

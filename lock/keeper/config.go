@@ -50,16 +50,17 @@ type Config struct {
 	// Share, if set, is the name of the set of names, which several Keepers share:
 	// 1 to 1000 bytes. Each of them then keeps at most its part, rounded up, of the
 	// names that it wants, and gives up what is more. Every Keeper holds one of 64 locks of
-	// its client, Share + ":sharer:0" to ":sharer:63", and counts them once in a Look.
+	// its client, Share + ":sharer:0" to ":sharer:63", and counts them once in a Look, and when one is released.
 	// See "A fair share" in the comment of the package. A Keeper keeps no name until it
 	// has counted for the first time. Default: no share.
 	Share string
 
-	// Look is the longest time between two tries of a name that another owner
+	// Look is the longest time between two looks at a name that another owner
 	// holds: from 100 ms to an hour, default 10 s. The Keeper draws each time at
-	// random from 7/10 of Look to Look, and tries sooner if the lease of the holder
-	// ends sooner. So Look limits how late a release by another process
-	// is noticed.
+	// random from 7/10 of Look to Look, and looks sooner if the lease of the holder
+	// ends sooner. For a name whose messages come, it is three times as long. So Look
+	// limits how late a release is noticed whose message did not come. Sharers are
+	// counted once in a Look.
 	Look time.Duration
 
 	// AtOnce limits how many tries are under way at once: from 1 to 512, default 64.

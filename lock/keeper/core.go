@@ -13,14 +13,23 @@ import (
 type state uint8
 
 const (
-	// resting: its timer is set. From asking by refuse and fail, from ending by
-	// finish after a short hold. To ready by wake, to gone by drop.
+	// resting: its timer is set. From asking by refuse and fail, from looking by
+	// looked, from ending by finish after a short hold. To due by wake and hear, to
+	// ready by hear, to gone by drop.
 	resting state = iota
-	// ready: in line for a try. From gone by want, from resting by wake, from ending
-	// by finish. To asking by next, to gone by drop.
+	// due: in line for a look, which asks Redis whether the name is still held. From
+	// resting by wake and hear, from asking by refuse, from looking by looked. To
+	// looking by nextLooks, to ready by nextLooks and hear, to gone by drop.
+	due
+	// looking: a look is under way. From due by nextLooks. To resting, due and ready by
+	// looked, to gone by drop.
+	looking
+	// ready: in line for a try. From gone by want, from resting and due by hear, from
+	// due by nextLooks, from asking by refuse, from looking by looked, from ending by
+	// finish. To asking by next, to gone by drop.
 	ready
 	// asking: a try is under way. From ready by next. To kept or ending by grant, to
-	// resting or gone by refuse and fail.
+	// resting or gone by refuse and fail, to due or ready by refuse.
 	asking
 	// kept: held, and wanted. From asking by grant. To ending by drop, lose and the bound.
 	kept
@@ -33,7 +42,21 @@ const (
 	states
 )
 
+// news is what was heard of a name while it was asked about, so that the answer may be older.
+type news uint8
+
 const (
+	nothing  news = iota
+	missed        // a release may have been missed
+	released      // it was released
+)
+
+const (
+	// tunedLooks is how many times as long a name rests whose releases are heard. So most looks come
+	// when the lease ends that the one before found.
+	tunedLooks = 3
+	// looksAtOnce is how many names one look asks about at most.
+	looksAtOnce = 512
 	// failuresInARow is how many tries must fail one after the other before the core
 	// believes that Redis is down. One dead server of a Cluster does not hold up the names of
 	// the others.
@@ -56,7 +79,9 @@ type entry struct {
 
 	state  state
 	wanted bool
-	place  int // its index in core.line, while it is ready
+	place  int  // its index in core.line, while it is ready
+	heard  news // since the try or look under way began
+	tuned  bool // its messages came once since it was asked for
 
 	// since the last grant
 	held    *lock.Held
@@ -76,6 +101,7 @@ type core struct {
 
 	entries map[string]*entry
 	line    []*entry // the ready ones, in any order
+	looks   []*entry // the due ones, and others that were due before
 	counts  [states]int
 	wanted  int
 	most    int  // 0: no bound
@@ -113,6 +139,10 @@ func (c *core) move(e *entry, to state) {
 	case ready:
 		e.place = len(c.line)
 		c.line = append(c.line, e)
+	case due:
+		c.looks = append(c.looks, e)
+	case looking, asking:
+		e.heard = nothing
 	case gone:
 		delete(c.entries, e.name)
 	}
@@ -148,7 +178,7 @@ func (c *core) want(k *Keeper, name string) {
 func (c *core) drop(e *entry) (ends bool) {
 	c.setWanted(e, false)
 	switch e.state {
-	case resting, ready:
+	case resting, due, looking, ready:
 		c.move(e, gone)
 	case kept:
 		c.move(e, ending)
@@ -190,11 +220,61 @@ func (c *core) surplus() (ends []*entry) {
 	return ends
 }
 
-// wake makes a name ready whose time has come.
+// wake makes a name due whose time has come.
 func (c *core) wake(e *entry) {
 	if e.state == resting {
+		c.move(e, due)
+	}
+}
+
+// hear is for news of a name. It returns true if the timer of the name is to be stopped.
+func (c *core) hear(e *entry, what news) (stop bool) {
+	e.tuned = true
+	switch {
+	case e.state == looking || e.state == asking:
+		e.heard = max(e.heard, what)
+	case e.state == resting && what == missed:
+		c.move(e, due)
+		return true
+	case e.state == resting || e.state == due && what == released:
+		stop = e.state == resting
 		c.move(e, ready)
 	}
+	return stop
+}
+
+// nextLooks returns the names to look at now, which are then looking. While Redis is down, names that
+// are due become ready instead, so that one probe speaks for them. There are more to look at while
+// looks is not empty.
+func (c *core) nextLooks() (batch []*entry) {
+	n := min(len(c.looks), looksAtOnce)
+	for _, e := range c.looks[:n] {
+		switch {
+		case e.state != due:
+		case c.isDown():
+			c.move(e, ready)
+		default:
+			c.move(e, looking)
+			batch = append(batch, e)
+		}
+	}
+	clear(c.looks[:n])
+	c.looks = c.looks[n:]
+	return batch
+}
+
+// looked is for a look that found ttl: 0 if nobody has the name, less than 0 if it has no end. If
+// unknown, the look got no answer, and a try follows. It returns how long the name rests, 0 if it does
+// not.
+func (c *core) looked(e *entry, ttl time.Duration, unknown bool) (rest time.Duration) {
+	switch {
+	case e.state != looking: // it was dropped
+	case unknown, ttl == 0:
+		c.move(e, ready)
+	default:
+		return c.rest(e, c.untilFree(e, ttl))
+	}
+	return 0
 }
 
 // isDown reports whether the last tries failed.
@@ -248,14 +328,23 @@ func (c *core) grant(e *entry, now time.Time) (keep bool) {
 }
 
 // refuse is for a try that found another owner, whose lease ends after ttl; less than 0: it has no
-// end. It returns how long the name rests, 0 if it is gone.
+// end. It returns how long the name rests, 0 if it does not.
 func (c *core) refuse(e *entry, ttl time.Duration) (rest time.Duration) {
 	c.answered()
-	rest = c.untilNextLook()
-	if ttl >= 0 {
-		rest = min(rest, ttl+afterLease+time.Duration(c.random()*float64(leaseSpread)))
+	return c.rest(e, c.untilFree(e, ttl))
+}
+
+// untilFree returns how long a name rests that another owner has, whose lease ends after ttl; less
+// than 0: it has no end.
+func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
+	rest := c.untilNextLook()
+	if e.tuned {
+		rest *= tunedLooks
 	}
-	return c.rest(e, rest)
+	if ttl < 0 || rest < ttl {
+		return rest
+	}
+	return ttl + afterLease + time.Duration(c.random()*float64(leaseSpread))
 }
 
 // fail is for a try of which it is not known what it did, or which Redis answered with an error.
@@ -275,14 +364,24 @@ func (c *core) untilNextLook() time.Duration {
 // slackOf returns how much longer than rest a name may rest: with the longest rest, less than Look.
 func slackOf(rest time.Duration) time.Duration { return min(rest/10, mostSlack) }
 
+// rest has a name rest, unless it is not wanted any more, or something was heard that the answer may
+// not have in it.
 func (c *core) rest(e *entry, rest time.Duration) time.Duration {
-	if !e.wanted || c.closed {
+	heard := e.heard
+	e.heard = nothing
+	switch {
+	case !e.wanted || c.closed:
 		c.setWanted(e, false)
 		c.move(e, gone)
-		return 0
+	case heard == released:
+		c.move(e, ready)
+	case heard == missed:
+		c.move(e, due)
+	default:
+		c.move(e, resting)
+		return rest
 	}
-	c.move(e, resting)
-	return rest
+	return 0
 }
 
 // lose is for a lock that was lost. It returns false if the name was ending anyway.
@@ -300,11 +399,9 @@ func (c *core) lose(e *entry) bool {
 func (c *core) finish(e *entry, now time.Time) (rest time.Duration) {
 	short := e.lost && now.Sub(e.taken) < shortHold
 	e.held, e.cancel, e.lost = nil, nil, false
+	e.heard = released // as far as this Keeper knows
 	if short {
-		return c.rest(e, shortHold)
+		e.heard = nothing
 	}
-	if c.rest(e, 1) > 0 {
-		c.move(e, ready)
-	}
-	return 0
+	return c.rest(e, shortHold)
 }

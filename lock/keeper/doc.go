@@ -9,7 +9,7 @@
 //		Taken: func(ctx context.Context, name string, held *lock.Held) { ... },
 //		Ended: func(name string, err error) { ... },
 //	})
-//	k.Want("device:1", "device:2") // at any time
+//	err = k.Want("device:1", "device:2") // at any time
 //	k.Drop("device:1")
 //	err = k.Close(ctx)
 //
@@ -26,21 +26,25 @@
 //     next holder begins when this one has finished.
 //   - A name that is lost while it is wanted is asked for again at once, or a
 //     second later if it was lost within a second.
-//   - A name whose holder has died is asked for when the holder's lease ends, or up to
-//     200 ms later.
+//   - A name that another owner releases is asked for when the message comes, which
+//     is at once. All names of a server share one connection for messages.
+//   - A name whose holder has died is looked at when the holder's lease ends, or up to
+//     200 ms later, and asked for if it is free.
+//   - A look asks Redis how long the key of a name still lives, for up to 512 names
+//     at a time. A name is looked at when the lease ends that the last look found, and
+//     after Config.Look at the latest; three times as long, if its messages come.
 //   - At most Config.AtOnce tries are under way, and at most Config.PerSecond, or a
 //     twentieth more, begin in a second. When 8 tries have failed in a row, all names share one probe at
-//     a time, with pauses that grow from 100 ms to 5 s, more or less a quarter.
+//     a time, with pauses that grow from 100 ms to 5 s, more or less a quarter. Then
+//     there are no looks.
 //   - Close gives all names back, and returns when its context ends.
 //   - A name that waits has no goroutine and no time.Timer.
 //
 // # What it does not promise
 //
-// A release by another process is noticed within Config.Look, 10 s by default,
-// and not sooner. The Keeper asks for each name that another owner holds, and does
-// not subscribe to releases. With the default, 50,000 such names were 6,000 tries
-// per second, 12 % of a core for the client, and 9 % for Redis. Both fall as Look
-// grows.
+// A message can be lost, when the connection fails or the server stops. The Keeper
+// looks at all names when it listens again. If it cannot listen, a release is noticed
+// at the next look.
 //
 // Config.Most is a bound and not a share. If all processes together may keep fewer
 // names than there are, nobody keeps some of them. If they may keep more, the
@@ -50,6 +54,9 @@
 // gets no answer takes one of AtOnce places for an IOTimeout of the client, and
 // a batch of releases waits for the server for up to two UnlockTimeouts.
 //
+// When Redis has lost its data, another Keeper may take a name before this one
+// learns at the next renewal, within a third of the lease, that it is lost.
+//
 // After SIGSTOP a process may believe for a moment that it keeps a lock which
 // another one has; see lock.Held.Valid.
 //
@@ -57,9 +64,9 @@
 //
 // Keepers with the same Config.Share count each other, without a coordinator. Each
 // keeps at most ceil(names / n). When one joins, the others give up what is
-// more within a Look, and the new one takes it within another Look, or a little
-// later if functions take their time. When one closes, the others take its names
-// within two Looks. When one dies, they do so a Look after its lease has ended.
+// more within a Look, and the new one takes it at once, or when their functions
+// have returned. When one closes, the others take its names at once. When one dies,
+// they do so a Look after its lease has ended.
 //
 // It is not promised that all parts are equal: of 10 names, four Keepers have 3, 3, 3
 // and 1. All Keepers must want the same names. Which names a Keeper has, and which
@@ -79,19 +86,25 @@
 //
 //	        Want            next           granted
 //	gone ─────────▶ ready ─────────▶ asking ─────────▶ kept
-//	 ▲               ▲  ▲              │                │  lost, Drop, SetMost
-//	 │ Drop     timer│  │              │ refused,       ▼
-//	 ├───────────────┤  └──────────────┼───────────── ending
-//	 │               │     released    │ failed
-//	 └─────────── resting ◀────────────┘
+//	 ▲               ▲  ▲  ▲           │                │  lost, Drop, SetMost
+//	 │ Drop          │  │  │           │ refused,       ▼
+//	 ├───────────────┤  │  └───────────┼───────────── ending
+//	 │          free │  │ a release    │ failed
+//	 │               │  │ is heard     ▼
+//	 ├─────────── looking ◀── due ◀── resting
+//	 │               │         timer,   ▲
+//	 │               │         missed   │
+//	 │               └──────────────────┘
+//	 │                  held by another
+//	 └── from due and resting too
 //
 // A name that is dropped while it is asked for goes to ending if the try takes the
 // lock, and else to gone. Want during ending leads back to ready.
 //
 // # Goroutines and locks
 //
-// A Keeper has a wheel, whose goroutine Close ends. Each try has a goroutine,
-// and so has each call of Taken or Ended. One releases locks while there are any
-// to release. Keeper.mu guards all names. It is not held during I/O or while a
+// A Keeper has a wheel and a lock.Releases, whose goroutines Close ends. Each try has
+// a goroutine, and so has each call of Taken or Ended. One releases locks while there
+// are any to release, and one looks at names while any are due. Keeper.mu guards all names. It is not held during I/O or while a
 // function of Config runs.
 package keeper

@@ -60,7 +60,7 @@ func ExampleKeeper_sessions() {
 			log.Fatal(err)
 		}
 		s := &sessions{tokens: map[string]int64{}}
-		k, err := keeper.New(client, keeper.Config{Taken: s.begin, Ended: s.end, Look: 100 * time.Millisecond})
+		k, err := keeper.New(client, keeper.Config{Taken: s.begin, Ended: s.end})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -76,11 +76,15 @@ func ExampleKeeper_sessions() {
 	a, sessionsOfA, endA := start()
 	b, sessionsOfB, endB := start()
 	for i := range 100 {
-		a.Want(fmt.Sprint("device:", i)) // it connects
+		if err := a.Want(fmt.Sprint("device:", i)); err != nil { // it connects
+			log.Print(err)
+		}
 	}
 	sessionsOfA.await(100)
-	a.Drop("device:7") // it leaves
-	b.Want("device:7") // and comes back, to another process
+	a.Drop("device:7")                         // it leaves
+	if err := b.Want("device:7"); err != nil { // and comes back, to another process
+		log.Print(err)
+	}
 	sessionsOfB.await(1)
 	sessionsOfA.await(99)
 	fmt.Println("kept:", a.Stats().Kept, b.Stats().Kept)
@@ -119,7 +123,9 @@ func ExampleKeeper_SetMost() {
 		log.Fatal(err)
 	}
 	for i := range shards {
-		k.Want(fmt.Sprint("shard:", i))
+		if err := k.Want(fmt.Sprint("shard:", i)); err != nil {
+			log.Fatal(err)
+		}
 	}
 	await := func(kept int) {
 		for s := k.Stats(); s.Kept != kept || s.Ending > 0; s = k.Stats() {
@@ -162,11 +168,13 @@ func ExampleKeeper_leader() {
 				}
 			}
 		}
-		k, err := keeper.New(client, keeper.Config{Taken: lead, Look: 500 * time.Millisecond})
+		k, err := keeper.New(client, keeper.Config{Taken: lead})
 		if err != nil {
 			log.Fatal(err)
 		}
-		k.Want("leader")
+		if err := k.Want("leader"); err != nil {
+			log.Fatal(err)
+		}
 		return func() {
 			if err := k.Close(context.Background()); err != nil {
 				log.Print(err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/wheellock/wheellock/lock"
@@ -18,13 +20,14 @@ var ErrGivenUp = errors.New("keeper: the name is given up")
 // Keeper keeps the locks of a set of names. All methods are safe for concurrent
 // use, also in the functions of Config. A Keeper must be closed, before its client.
 type Keeper struct {
-	client *lock.Client       // immutable
-	cfg    Config             // immutable
-	wheel  *wheel.Wheel       // immutable
-	share  *sharers           // immutable; nil without Config.Share
-	tries  context.Context    // immutable; ends at Close
-	stop   context.CancelFunc // immutable; ends tries
-	idle   chan struct{}      // immutable; closed when the Keeper is closed and has nothing left
+	client   *lock.Client       // immutable
+	cfg      Config             // immutable
+	wheel    *wheel.Wheel       // immutable
+	share    *sharers           // immutable; nil without Config.Share
+	releases *lock.Releases     // immutable; of the names that others have
+	tries    context.Context    // immutable; ends at Close
+	stop     context.CancelFunc // immutable; ends tries
+	idle     chan struct{}      // immutable; closed when the Keeper is closed and has nothing left
 
 	mu      sync.Mutex // guards what follows and all entries; never held during I/O or while a function of Config runs
 	core    core
@@ -32,6 +35,7 @@ type Keeper struct {
 	workers int         // goroutines that ask
 	toGive  []*entry    // whose locks are to be released
 	giving  bool        // a goroutine releases them
+	looking bool        // a goroutine looks at names
 	isIdle  bool        // idle is closed
 	stats   Stats       // the counters
 
@@ -55,6 +59,7 @@ func New(client *lock.Client, cfg Config) (*Keeper, error) {
 	}
 	k := &Keeper{client: client, cfg: cfg, wheel: w, idle: make(chan struct{}), core: newCore(cfg, rand.Float64)}
 	k.tries, k.stop = context.WithCancel(context.Background())
+	k.releases = client.NewReleases(k.heard)
 	if cfg.Share != "" {
 		if k.share, err = newSharers(k); err != nil {
 			return nil, err
@@ -63,36 +68,53 @@ func New(client *lock.Client, cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
+// underLock is how many names a method changes before it lets others have mu.
+const underLock = 512
+
 // Want adds names to the wanted ones. It does not wait for Redis. A name that is
 // wanted already stays as it is. A name that was dropped and is not given back yet
 // is asked for when it is. After Close, Want does nothing.
 //
-// Names are those of lock.Client.Mutex, without Config.KeyPrefix. A name that
-// Mutex refuses is asked for again and again: see Stats.LastError.
-func (k *Keeper) Want(names ...string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, name := range names {
-		k.core.want(k, name)
+// Names are those of lock.Client.Mutex, without Config.KeyPrefix. The error is for
+// names that Mutex refuses, which are not wanted; the others are.
+func (k *Keeper) Want(names ...string) error {
+	var first error
+	refused := 0
+	for some := range slices.Chunk(names, underLock) {
+		k.mu.Lock()
+		for _, name := range some {
+			if err := k.client.CheckName(name); err == nil {
+				k.core.want(k, name)
+			} else if refused++; first == nil {
+				first = err
+			}
+		}
+		k.pumpLocked()
+		k.mu.Unlock()
 	}
-	k.pumpLocked()
+	if refused > 0 {
+		return fmt.Errorf("keeper: %d of %d names are refused and not wanted, the first because: %w", refused, len(names), first)
+	}
+	return nil
 }
 
 // Drop removes names from the wanted ones. It does not wait for Redis. The context
 // of a name that is kept ends before Drop returns. The name is given back when
 // Taken and Ended have returned. A name that is not wanted is ignored.
 func (k *Keeper) Drop(names ...string) {
-	k.mu.Lock()
-	var ends []*entry
-	for _, name := range names {
-		if e := k.core.entries[name]; e != nil && k.dropLocked(e) {
-			ends = append(ends, e)
+	for some := range slices.Chunk(names, underLock) {
+		k.mu.Lock()
+		var ends []*entry
+		for _, name := range some {
+			if e := k.core.entries[name]; e != nil && k.dropLocked(e) {
+				ends = append(ends, e)
+			}
 		}
+		giveUp := k.claimLocked(ends)
+		k.pumpLocked()
+		k.mu.Unlock()
+		giveUp()
 	}
-	giveUp := k.claimLocked(ends)
-	k.pumpLocked()
-	k.mu.Unlock()
-	giveUp()
 }
 
 // SetMost changes Config.Most. If the Keeper keeps more than n names, it gives up
@@ -114,7 +136,7 @@ func (k *Keeper) Stats() Stats {
 	s, counts := k.stats, &k.core.counts
 	s.Wanted, s.Kept, s.Asking, s.Ending = k.core.wanted, counts[kept], counts[asking], counts[ending]
 	s.Sharers = k.core.sharers
-	s.Waiting, s.Failing = counts[resting]+counts[ready], k.core.isDown()
+	s.Waiting, s.Failing = counts[resting]+counts[due]+counts[looking]+counts[ready], k.core.isDown()
 	return s
 }
 
@@ -133,16 +155,12 @@ func (k *Keeper) Close(ctx context.Context) error {
 	k.stop()
 	k.mu.Lock()
 	k.core.closed = true
-	var ends []*entry
-	for _, e := range k.core.entries {
-		if k.dropLocked(e) {
-			ends = append(ends, e)
-		}
-	}
-	giveUp := k.claimLocked(ends)
+	names := slices.Collect(maps.Keys(k.core.entries))
+	k.mu.Unlock()
+	k.Drop(names...)
+	k.mu.Lock()
 	k.endIfIdleLocked()
 	k.mu.Unlock()
-	giveUp()
 	k.wheel.Stop()
 	for _, done := range []<-chan struct{}{k.idle, k.wheel.Done()} {
 		select {
@@ -160,8 +178,9 @@ func (k *Keeper) Close(ctx context.Context) error {
 		}
 	}
 	k.goroutines.Wait() // they are at their last line
+	k.releases.Close()
 	if k.share != nil {
-		return k.share.own.Close(ctx)
+		return k.share.close(ctx)
 	}
 	return nil
 }
@@ -171,6 +190,7 @@ func (k *Keeper) dropLocked(e *entry) (ends bool) {
 	ends = k.core.drop(e)
 	if e.state == gone {
 		e.timer.Stop()
+		k.followLocked(e)
 	}
 	return ends
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
 	"github.com/wheellock/wheellock/lock/keeper"
+	"github.com/wheellock/wheellock/lock/sentinel"
 )
 
 // requireShared waits until the programs keep all names together, and n each.
@@ -57,6 +58,27 @@ func TestTwoProgramsOnOneServer(t *testing.T) {
 	tryTwoPrograms(t,
 		func() *lock.Client { return fixture.ClientOf(t, server, lock.Config{Lease: 3 * time.Second}) },
 		func() { fixture.Do(t, server, "FLUSHALL") })
+}
+
+// A failover takes the messages away, and what the new master has missed.
+func TestTwoProgramsBehindSentinels(t *testing.T) {
+	t.Parallel()
+	rs := fixture.Sentinels(t, redistest.SentinelOptions{})
+	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
+	require.NoError(t, err)
+	newClient := func() *lock.Client { return fixture.Client(t, source, lock.Config{Lease: 3 * time.Second}) }
+	names := sorted(300)
+	a := start(t, newClient(), keeper.Config{Look: 500 * time.Millisecond}, nil)
+	a.Want(names...)
+	requireShared(t, names, 300, a)
+	b := start(t, newClient(), keeper.Config{Look: time.Hour}, nil)
+	b.Want(names...)
+	require.Eventually(t, func() bool { return b.Stats().Refused >= 300 }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, rs.Servers[0].Kill())
+	require.Eventually(t, func() bool {
+		a.Drop(names...)
+		return len(b.kept()) == 300
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestTwoProgramsOnACluster(t *testing.T) {

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,10 +17,11 @@ const MaxSharers = 64
 // sharers counts the Keepers that share a set. Each of them keeps one of MaxSharers locks, its
 // place, and counts the places that are held. A Keeper of its own keeps the place.
 type sharers struct {
-	k      *Keeper
-	places []string // immutable; their names
-	own    *Keeper  // immutable; keeps one of the places
-	timer  wheel.Timer
+	k        *Keeper
+	places   []string       // immutable; their names
+	own      *Keeper        // immutable; keeps one of the places
+	releases *lock.Releases // immutable; of the places
+	timer    wheel.Timer
 }
 
 // newSharers begins to count.
@@ -30,18 +32,30 @@ func newSharers(k *Keeper) (*sharers, error) {
 	}
 	own, err := New(k.client, Config{
 		Most: 1, Look: k.cfg.Look, AtOnce: 1,
-		Taken: func(context.Context, string, *lock.Held) {
-			if !s.timer.Touch(0) {
-				s.countAfter(0)
-			}
-		},
+		Taken: func(context.Context, string, *lock.Held) { s.countNow() },
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.own = own
-	own.Want(s.places...)
-	return s, nil
+	s.releases = k.client.NewReleases(func(string, bool) { s.countNow() })
+	for _, place := range s.places {
+		_ = s.releases.Follow(place) // Want says that a place is refused
+	}
+	return s, own.Want(s.places...)
+}
+
+// close gives the place back.
+func (s *sharers) close(ctx context.Context) error {
+	s.releases.Close()
+	return s.own.Close(ctx)
+}
+
+// countNow counts soon. This Keeper has got its place, or another may have left its own.
+func (s *sharers) countNow() {
+	if !s.timer.Touch(0) {
+		s.countAfter(0)
+	}
 }
 
 // countAfter counts after d, unless it is set already.
@@ -62,17 +76,14 @@ func (s *sharers) Fire(*wheel.Timer) {
 // count asks which places are held, and sets the share. If Redis does not answer, or while this
 // Keeper has no place, the share stays.
 func (s *sharers) count() {
-	k, n, known := s.k, 0, true
-	for _, place := range s.places {
-		isHeld, err := k.client.Mutex(place).IsLocked(k.tries)
-		if known = err == nil; !known {
-			break
-		}
-		if isHeld {
+	k, n := s.k, 0
+	ttls, errs := k.client.TTLMany(k.tries, s.places)
+	for _, ttl := range ttls {
+		if ttl != 0 {
 			n++
 		}
 	}
-	known = known && s.own.Stats().Kept == 1
+	known := errors.Join(errs...) == nil && s.own.Stats().Kept == 1
 	s.countAfter(k.core.untilNextLook())
 
 	k.mu.Lock()

@@ -17,6 +17,8 @@ type Stats struct {
 	GivenUp uint64 // names that were given up: by Drop, by Most or by Close
 	Tries   uint64 // tries that ended
 	Refused uint64 // tries that found another owner
+	Looks   uint64 // names of which it was asked whether another owner still has them
+	Heard   uint64 // releases that were heard
 	Failed  uint64 // tries that got no answer, no connection or an error
 	// Unreleased counts the names of which Redis did not confirm the release. The
 	// client continues to try.
@@ -34,6 +36,8 @@ func (s Stats) Since(earlier Stats) Stats {
 	s.GivenUp -= earlier.GivenUp
 	s.Tries -= earlier.Tries
 	s.Refused -= earlier.Refused
+	s.Looks -= earlier.Looks
+	s.Heard -= earlier.Heard
 	s.Failed -= earlier.Failed
 	s.Unreleased -= earlier.Unreleased
 	return s

@@ -1,0 +1,234 @@
+package keeper
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// script is a core with all that its user would have under way. Its events come in any order.
+type script struct {
+	t       *rapid.T
+	core    core
+	now     time.Time
+	timers  map[*entry]bool // set
+	asks    []*entry        // tries under way
+	looks   []*entry        // under way
+	heldBy  map[*entry]bool // kept or ending
+	news    map[*entry]news // was heard, and no try or look has begun since
+}
+
+func (s *script) rest(e *entry, rest time.Duration) {
+	if rest > 0 {
+		s.timers[e] = true
+	}
+}
+
+// take removes one of entries.
+func (s *script) take(entries *[]*entry, what string) *entry {
+	if len(*entries) == 0 {
+		s.t.SkipNow()
+	}
+	i := rapid.IntRange(0, len(*entries)-1).Draw(s.t, what)
+	e := (*entries)[i]
+	*entries = slices.Delete(*entries, i, i+1)
+	return e
+}
+
+// any returns a name of the table.
+func (s *script) any() *entry {
+	name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(s.t, "name")
+	e := s.core.entries[name]
+	if e == nil {
+		s.t.SkipNow()
+	}
+	return e
+}
+
+func (s *script) drop(e *entry) {
+	s.core.drop(e)
+	if e.state == gone {
+		delete(s.timers, e)
+	}
+}
+
+// check is called after each event.
+func (s *script) check(t *rapid.T) {
+	c := &s.core
+	var counts [states]int
+	for _, e := range c.entries {
+		counts[e.state]++
+		require.Equal(t, e.state == resting, s.timers[e], "%s rests with its timer, and only then", e.name)
+		require.Equal(t, e.state == asking, slices.Contains(s.asks, e), "%s", e.name)
+		require.Equal(t, e.state == kept || e.state == ending, s.heldBy[e], "%s", e.name)
+		if e.state == looking {
+			require.Contains(t, s.looks, e)
+		}
+		if e.state == due {
+			require.Contains(t, c.looks, e)
+		}
+		if e.state == resting {
+			require.Zero(t, s.news[e], "%s may be free, and rests", e.name)
+		}
+	}
+	counts[gone] = c.counts[gone]
+	require.Equal(t, counts, c.counts)
+	require.Len(t, c.line, counts[ready])
+	for i, e := range c.line {
+		require.Equal(t, ready, e.state)
+		require.Equal(t, i, e.place)
+	}
+	wanted := 0
+	for _, e := range c.entries {
+		if e.wanted {
+			wanted++
+		}
+	}
+	require.Equal(t, wanted, c.wanted)
+	require.LessOrEqual(t, counts[asking], c.atOnce)
+}
+
+// TestCoreInAnyOrder: whatever happens in whatever order, each name is where something leads on.
+func TestCoreInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{Look: time.Second, AtOnce: rapid.IntRange(1, 3).Draw(t, "at once"), PerSecond: 1000, Most: rapid.IntRange(0, 3).Draw(t, "most")}
+		s := &script{
+			t: t, core: newCore(cfg, func() float64 { return rapid.Float64Range(0, 1).Draw(t, "random") }), now: time.Unix(0, 0),
+			timers: map[*entry]bool{}, heldBy: map[*entry]bool{}, news: map[*entry]news{},
+		}
+		c := &s.core
+		ttl := func() time.Duration { return time.Duration(rapid.IntRange(-1, 5).Draw(t, "ttl")) * time.Second }
+		t.Repeat(map[string]func(*rapid.T){
+			"": s.check,
+			"want": func(t *rapid.T) {
+				c.want(nil, rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "name"))
+			},
+			"drop": func(*rapid.T) { s.drop(s.any()) },
+			"wake": func(*rapid.T) {
+				e := s.any()
+				if !s.timers[e] {
+					t.SkipNow()
+				}
+				delete(s.timers, e)
+				c.wake(e)
+				require.Equal(t, due, e.state)
+			},
+			"hear": func(t *rapid.T) {
+				e, what := s.any(), rapid.SampledFrom([]news{missed, released}).Draw(t, "news")
+				if c.hear(e, what) {
+					require.True(t, s.timers[e])
+					delete(s.timers, e)
+				}
+				if e.state != kept && e.state != ending {
+					s.news[e] = what
+				}
+			},
+			"next": func(*rapid.T) {
+				s.now = s.now.Add(10 * time.Millisecond)
+				down, room := c.isDown(), c.bound()-c.counts[kept]-c.counts[ending]-c.counts[asking]
+				e, wait := c.next(s.now)
+				if e == nil {
+					require.False(t, !down && room > 0 && len(c.line) > 0 && c.counts[asking] < c.atOnce && wait == 0, "nothing leads on")
+					return
+				}
+				require.Positive(t, room)
+				require.False(t, down && c.counts[asking] > 1, "one probe")
+				s.asks = append(s.asks, e)
+				delete(s.news, e)
+			},
+			"granted": func(*rapid.T) {
+				e := s.take(&s.asks, "try")
+				c.grant(e, s.now)
+				s.heldBy[e] = true
+				delete(s.news, e)
+			},
+			"refused": func(*rapid.T) {
+				e := s.take(&s.asks, "try")
+				s.rest(e, c.refuse(e, ttl()))
+			},
+			"failed": func(*rapid.T) {
+				e := s.take(&s.asks, "try")
+				s.rest(e, c.fail(e, s.now))
+			},
+			"look": func(*rapid.T) {
+				down := c.isDown()
+				batch := c.nextLooks()
+				require.False(t, down && len(batch) > 0)
+				require.Empty(t, c.looks)
+				for _, e := range batch {
+					delete(s.news, e)
+				}
+				s.looks = append(s.looks, batch...)
+			},
+			"looked": func(*rapid.T) {
+				e := s.take(&s.looks, "look")
+				s.rest(e, c.looked(e, ttl(), rapid.Bool().Draw(t, "unknown")))
+			},
+			"lost": func(*rapid.T) {
+				e := s.any()
+				was := e.state
+				require.Equal(t, was == kept, c.lose(e))
+			},
+			"finished": func(*rapid.T) {
+				e := s.any()
+				if e.state != ending {
+					t.SkipNow()
+				}
+				s.now = s.now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
+				delete(s.heldBy, e)
+				s.rest(e, c.finish(e, s.now))
+			},
+			"bound": func(*rapid.T) {
+				c.most = rapid.IntRange(0, 3).Draw(t, "most")
+				c.surplus()
+				if c.most > 0 {
+					require.LessOrEqual(t, c.counts[kept], c.most)
+				}
+			},
+		})
+		c.closed = true
+		for _, e := range c.entries {
+			s.drop(e)
+		}
+		for _, e := range s.looks {
+			require.Zero(t, c.looked(e, time.Second, false))
+		}
+		for len(s.asks) > 0 {
+			e := s.take(&s.asks, "try")
+			require.Zero(t, c.fail(e, s.now))
+		}
+		for _, e := range c.entries {
+			require.Zero(t, c.finish(e, s.now))
+		}
+		require.Empty(t, c.entries, "a closed core keeps nothing")
+		require.Zero(t, c.wanted)
+	})
+}
+
+// TestANameRestsUntilItMayBeFree: with messages, looks are rarer, and the end of a lease is not missed.
+func TestANameRestsUntilItMayBeFree(t *testing.T) {
+	for _, test := range []struct {
+		tuned       bool
+		ttl         time.Duration
+		least, most time.Duration
+	}{
+		{false, -1, 7 * time.Second, 9 * time.Second},
+		{false, time.Minute, 7 * time.Second, 9 * time.Second},
+		{false, 3 * time.Second, 3 * time.Second, 3*time.Second + afterLease + leaseSpread},
+		{false, 0, 0, afterLease + leaseSpread},
+		{true, -1, 21 * time.Second, 27 * time.Second},
+		{true, time.Minute, 21 * time.Second, 27 * time.Second},
+		{true, 20 * time.Second, 20 * time.Second, 20*time.Second + afterLease + leaseSpread},
+	} {
+		for _, random := range []float64{0, 0.5, math.Nextafter(1, 0)} {
+			c := newCore(Config{Look: 10 * time.Second}, func() float64 { return random })
+			rest := c.untilFree(&entry{tuned: test.tuned}, test.ttl)
+			require.GreaterOrEqual(t, rest, test.least, "%+v", test)
+			require.LessOrEqual(t, rest+slackOf(rest), test.most+slackOf(test.most), "%+v", test)
+		}
+	}
+}
