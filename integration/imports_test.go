@@ -205,7 +205,7 @@ func TestReleasedModulesImportWhatTheyAreFor(t *testing.T) {
 			module + "/lock/cluster", module + "/lock/sentinel", redigo + "/redis", rediscModule,
 			"github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/auth",
 		},
-		"lock/lockprom": {"github.com/prometheus/client_golang/prometheus"},
+		"lock/lockprom": {"github.com/prometheus/client_golang/prometheus", module + "/lock/keeper"},
 		"lock/lockotel": {
 			"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes",
 			"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",

@@ -2,7 +2,9 @@ package lockprom_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"regexp"
@@ -18,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/keeper"
 	"github.com/wheellock/wheellock/lock/lockprom"
 	"github.com/wheellock/wheellock/lock/locktest"
 )
@@ -25,8 +28,16 @@ import (
 // gather is what a registry with the Collector of c exports, by name.
 func gather(t *testing.T, c *lock.Client) map[string]*dto.MetricFamily {
 	t.Helper()
+	return gatherFrom(t, lockprom.New(c))
+}
+
+func gatherFrom(t *testing.T, c prometheus.Collector) map[string]*dto.MetricFamily {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(lockprom.New(c))
+	registry.MustRegister(c)
+	problems, err := testutil.GatherAndLint(registry)
+	require.NoError(t, err)
+	require.Empty(t, problems, "Prometheus' linter")
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	byName := map[string]*dto.MetricFamily{}
@@ -100,23 +111,12 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	})
 }
 
-// TestMetricsHaveTheUsualNames: as Prometheus' linter says.
-func TestMetricsHaveTheUsualNames(t *testing.T) {
-	c := locktest.NewServer(t).Client(lock.Config{})
-	held, err := c.Mutex("m").Lock(t.Context())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, held.Unlock(t.Context())) }()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(lockprom.New(c))
-	problems, err := testutil.GatherAndLint(registry)
-	require.NoError(t, err)
-	require.Empty(t, problems)
-}
-
 // TestMetricsAreWhatTheDocumentationLists, no more and no fewer, with their labels.
 func TestMetricsAreWhatTheDocumentationLists(t *testing.T) {
 	var exported []string
-	for name, f := range gather(t, clientWithClock(t)) {
+	families := gather(t, clientWithClock(t))
+	maps.Copy(families, gatherFrom(t, lockprom.NewKeeper(newKeeper(t, locktest.NewServer(t).Client(lock.Config{})))))
+	for name, f := range families {
 		labels := ""
 		if l := f.Metric[0].GetLabel(); len(l) > 0 {
 			labels = fmt.Sprintf("{%s}", l[0].GetName())
@@ -130,6 +130,59 @@ func TestMetricsAreWhatTheDocumentationLists(t *testing.T) {
 		listed = append(listed, m[1])
 	}
 	require.ElementsMatch(t, listed, exported)
+}
+
+// newKeeper returns a Keeper that ends with the test.
+func newKeeper(t *testing.T, c *lock.Client) *keeper.Keeper {
+	t.Helper()
+	k, err := keeper.New(c, keeper.Config{Taken: func(context.Context, string, *lock.Held) {}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, k.Close(context.Background())) })
+	return k
+}
+
+func TestMetricsOfAKeeperSayWhatHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		held, err := srv.Client(lock.Config{}).Mutex("other").TryLock(t.Context())
+		require.NoError(t, err)
+		k := newKeeper(t, srv.Client(lock.Config{}))
+		require.NoError(t, k.Want("a", "b", "c", "other"))
+		time.Sleep(time.Hour)
+		srv.Delete("a") // it is lost, and taken again
+		time.Sleep(time.Minute)
+		k.Drop("b")
+		time.Sleep(time.Minute)
+		f := gatherFrom(t, lockprom.NewKeeper(k))
+		value := func(name string) float64 {
+			m := f["wheellock_keeper_"+name].Metric[0]
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+		names := f["wheellock_keeper_names"]
+		for state, n := range map[string]float64{"kept": 2, "waiting": 1, "asking": 0, "ending": 0} {
+			require.Equal(t, n, series(t, names, state).GetGauge().GetValue(), state)
+		}
+		for name, want := range map[string]float64{
+			"sharers": 0, "failing": 0, "taken_total": 4, "lost_total": 1, "given_up_total": 1, "tries_failed_total": 0,
+			"tries_total": float64(k.Stats().Tries), "looks_total": float64(k.Stats().Looks), "releases_heard_total": 0,
+		} {
+			require.Equal(t, want, value(name), name)
+		}
+		require.GreaterOrEqual(t, value("looks_total"), 100.0)
+		require.NoError(t, held.Unlock(t.Context()))
+		synctest.Wait()
+		f = gatherFrom(t, lockprom.NewKeeper(k))
+		require.EqualValues(t, 1, value("releases_heard_total"))
+		require.EqualValues(t, 5, value("taken_total"))
+		srv.Pause()
+		require.NoError(t, k.Want("d", "e", "f", "g", "h", "i", "j", "k", "l"))
+		time.Sleep(5 * time.Second)
+		f = gatherFrom(t, lockprom.NewKeeper(k))
+		require.EqualValues(t, 1, value("failing"))
+		require.GreaterOrEqual(t, value("tries_failed_total"), 8.0)
+		srv.Resume()
+		time.Sleep(time.Minute)
+	})
 }
 
 // clientWithClock returns a client that knows its server's clock.

@@ -36,6 +36,24 @@
 //	wheellock_renewal_lateness_seconds            histogram: from when a renewal was due to its acknowledgement
 //	wheellock_server_clock_ahead_seconds{server}  how far a server's clock is ahead of this process' clock
 //
+// # Metrics of a Keeper
+//
+// NewKeeper exports the counters of a keeper.Keeper:
+//
+//	wheellock_keeper_names{state}          names now: kept, waiting for another owner, asking, ending
+//	wheellock_keeper_sharers               Keepers that share the names
+//	wheellock_keeper_failing               1 while the last tries failed
+//	wheellock_keeper_taken_total           names that were taken
+//	wheellock_keeper_lost_total            names that were lost
+//	wheellock_keeper_given_up_total        names that were given up
+//	wheellock_keeper_tries_total           tries to take a name
+//	wheellock_keeper_tries_failed_total    tries that got no answer, no connection or an error
+//	wheellock_keeper_looks_total           names of which it was asked whether another owner still has them
+//	wheellock_keeper_releases_heard_total  releases by other owners that were heard
+//
+// Names that wait although no other process wants them, or wheellock_keeper_failing for
+// minutes, need somebody to look: Stats.LastError of the Keeper says why.
+//
 // A histogram has buckets of 128 us, 256 us and so on, to 67 s. The counts are exact.
 //
 // # What to watch
