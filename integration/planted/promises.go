@@ -52,4 +52,7 @@ var promises = []promise{
 	{"P39", "The wheel holds no reference to a timer that was stopped or has fired.", "wheel/doc.go", []string{"fired-timers-are-held-on-to"}},
 	{"P40", "A log that blocks delays no timer.", "wheel/doc.go", []string{"driver-writes-the-log"}},
 	{"P41", "No lock of a shard is held while all timers of a far bucket are filed.", "wheel/ring.go", []string{"far-walk-has-no-bound"}},
+	{"P42", "A name that a Keeper gives up is released after its functions have returned.", "lock/keeper/doc.go", []string{"keeper-releases-before-ended"}},
+	{"P43", "A Keeper asks at once for a name that another owner releases.", "lock/keeper/doc.go", []string{"keeper-forgets-what-it-heard", "keeper-follows-nobody"}},
+	{"P44", "While Redis is down a Keeper sends one try at a time.", "lock/keeper/doc.go", []string{"keeper-probes-with-all-names"}},
 }

@@ -12,14 +12,14 @@ import (
 
 // script is a core with all that its user would have under way. Its events come in any order.
 type script struct {
-	t       *rapid.T
-	core    core
-	now     time.Time
-	timers  map[*entry]bool // set
-	asks    []*entry        // tries under way
-	looks   []*entry        // under way
-	heldBy  map[*entry]bool // kept or ending
-	news    map[*entry]news // was heard, and no try or look has begun since
+	t      *rapid.T
+	core   core
+	now    time.Time
+	timers map[*entry]bool // set
+	asks   []*entry        // tries under way
+	looks  []*entry        // under way
+	heldBy map[*entry]bool // kept or ending
+	news   map[*entry]news // was heard, and no try or look has begun since
 }
 
 func (s *script) rest(e *entry, rest time.Duration) {
@@ -101,6 +101,7 @@ func TestCoreInAnyOrder(t *testing.T) {
 			timers: map[*entry]bool{}, heldBy: map[*entry]bool{}, news: map[*entry]news{},
 		}
 		c := &s.core
+		c.streak = rapid.SampledFrom([]int{0, failuresInARow - 1}).Draw(t, "failures before")
 		ttl := func() time.Duration { return time.Duration(rapid.IntRange(-1, 5).Draw(t, "ttl")) * time.Second }
 		t.Repeat(map[string]func(*rapid.T){
 			"": s.check,

@@ -22,12 +22,12 @@
 //   - A slow function delays no other name and no renewal.
 //   - The context of Taken ends when the lock is lost, before another process can
 //     have it, and when the name is given up.
-//   - A name that is given up is released after Taken and Ended have returned. So the
-//     next holder begins when this one has finished.
+//   - A name that is given up is released after Taken and Ended have returned (P42).
+//     So the next holder begins when this one has finished.
 //   - A name that is lost while it is wanted is asked for again at once, or a
 //     second later if it was lost within a second.
 //   - A name that another owner releases is asked for when the message comes, which
-//     is at once. All names of a server share one connection for messages.
+//     is at once (P43). All names of a server share one connection for messages.
 //   - A name whose holder has died is looked at when the holder's lease ends, or up to
 //     200 ms later, and asked for if it is free.
 //   - A look asks Redis how long the key of a name still lives, for up to 512 names
@@ -35,7 +35,7 @@
 //     after Config.Look at the latest; three times as long, if its messages come.
 //   - At most Config.AtOnce tries are under way, and at most Config.PerSecond, or a
 //     twentieth more, begin in a second. When 8 tries have failed in a row, all names share one probe at
-//     a time, with pauses that grow from 100 ms to 5 s, more or less a quarter. Then
+//     a time (P44), with pauses that grow from 100 ms to 5 s, more or less a quarter. Then
 //     there are no looks.
 //   - Close gives all names back, and returns when its context ends.
 //   - A name that waits has no goroutine and no time.Timer.
