@@ -249,6 +249,43 @@ func TestACallThatLetsOthersGoFirstListens(t *testing.T) {
 	}
 }
 
+// A call that was refused and receives no messages says with each try when it tries again, so that
+// a busy client can leave the lock to it then. Each of these times is another one, so that clients do
+// not meet, and each is so short that two of them, with the tries, are less than two MaxPolls.
+func TestACallThatHearsNothingTriesAgainWhenItSays(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		type try struct {
+			at    time.Time
+			again time.Duration
+		}
+		var tries []try
+		var w *Waiter[*fakeHold]
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		w = c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, fakeCall{try: func() wire.Outcome {
+			if tries = append(tries, try{time.Now(), w.Again()}); len(tries) == 1 {
+				return unknown
+			}
+			return wire.Outcome{Result: wire.Refused, TTL: time.Hour, Next: -1}
+		}}, Request{Owner: ownerOf(1)})
+		defer w.End()
+		require.ErrorIs(t, errorOf(ctx, w.Run(ctx)), context.DeadlineExceeded)
+		require.Greater(t, len(tries), 100)
+		for _, try := range tries[:2] {
+			require.Zero(t, try.again, "it has not been refused yet")
+		}
+		tries = tries[1:]
+		pacing, said := &c.table.pacing[waitqueue.Exclusive], map[time.Duration]bool{}
+		for i, try := range tries[1 : len(tries)-1] {
+			require.Equal(t, try.again, tries[i+2].at.Sub(try.at))
+			require.GreaterOrEqual(t, try.again, pacing.Poll(1))
+			require.LessOrEqual(t, try.again, pacing.Poll(0.2))
+			said[try.again] = true
+		}
+		require.Greater(t, len(said), len(tries)/2)
+	})
+}
+
 // A hold is asked about once in every MaxPoll while a call sleeps behind it.
 func TestAHoldIsAskedAboutWhileACallSleepsBehindIt(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
