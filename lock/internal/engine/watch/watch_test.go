@@ -397,3 +397,26 @@ func TestWhatEndsWithAWatchEndsInTheOrderInWhichItCame(t *testing.T) {
 	require.Len(t, ended, 100)
 	require.IsIncreasing(t, ended)
 }
+
+// TestWhatHasEndedItselfIsNotEndedByTheWatch: a context that ends first is forgotten.
+func TestWhatHasEndedItselfIsNotEndedByTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, w := newWatch("me")
+		var ended []string
+		for _, name := range []string{"first", "goes on", "last"} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			w.OnEnd(ctx, func(cause error) {
+				ended = append(ended, name)
+				cancel(cause)
+			})
+			if name != "goes on" {
+				cancel(nil)
+			}
+		}
+		synctest.Wait()
+		require.Equal(t, 1, w.Kept())
+		w.End(errLost)
+		require.Equal(t, []string{"goes on"}, ended)
+		require.Zero(t, w.Kept())
+	})
+}
