@@ -33,6 +33,16 @@ func BeginLoss(x *Held) {
 	h.takeWatchesLocked()
 }
 
+// BeginUnlock plays an Unlock of x that comes no further than to say that x's watch does not end
+// with the hold. end is the next step.
+func BeginUnlock(x *Held) (end func()) {
+	h := x.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unlistLocked(x.watch)
+	return func() { x.watch.End(h.k.errors.NotHeld(h.name)) }
+}
+
 // EndLease ends the lease of x's hold, as a watchdog that has told nobody yet.
 func EndLease(x *Held) { x.h.lease.Release() }
 

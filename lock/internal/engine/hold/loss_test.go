@@ -73,6 +73,39 @@ func TestALossEndsWhatAllHeldsGaveOut(t *testing.T) {
 	})
 }
 
+// TestALossDoesNotEndWhatAnUnlockIsAboutToEnd: the goroutine of the Unlock was stopped half-way, and
+// the contexts of its Held say that it was unlocked.
+func TestALossDoesNotEndWhatAnUnlockIsAboutToEnd(t *testing.T) {
+	for _, i := range []int{0, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := fixture.Virtual(t)
+			c, err := lock.New(s.Pool(0), lock.Config{})
+			require.NoError(t, err)
+			defer fixture.CloseNow(c)
+			held, err := c.Mutex("m").LockFor(t.Context(), time.Minute)
+			require.NoError(t, err)
+			owner := held.Context(t.Context())
+			var helds []*lock.Held
+			var ends []context.Context
+			for range 3 {
+				helds, ends = append(helds, held), append(ends, held.Context(context.Background()))
+				held, err = c.Mutex("m").LockFor(owner, time.Minute)
+				require.NoError(t, err)
+			}
+			unlisted := hold.BeginUnlock(in(helds[i]))
+			time.Sleep(2 * time.Minute)
+			unlisted()
+			for j, ctx := range ends {
+				want := lock.ErrLost
+				if j == i {
+					want = lock.ErrNotHeld
+				}
+				require.ErrorIs(t, context.Cause(ctx), want)
+			}
+		})
+	}
+}
+
 // TestALossThatAnAnswerFindsFirstHasItsReason: the answer to an Extend comes when the lease has just ended,
 // and the watchdog has not looked yet.
 func TestALossThatAnAnswerFindsFirstHasItsReason(t *testing.T) {
