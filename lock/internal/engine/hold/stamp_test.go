@@ -2,6 +2,7 @@ package hold_test
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -272,5 +273,49 @@ func TestARequestWaitsForOneThatMayStillRun(t *testing.T) {
 		require.Greater(t, time.Since(began), time.Second)
 		require.Less(t, time.Since(began), 10*time.Second)
 		require.NoError(t, held.Unlock(ctx))
+	})
+}
+
+// TestAnExtendWithoutAnAnswerIsSentAgain: trust counts from the request that was answered.
+func TestAnExtendWithoutAnAnswerIsSentAgain(t *testing.T) {
+	withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
+		ctx := context.Background()
+		held, err := b.m.LockFor(ctx, time.Minute)
+		require.NoError(b, err)
+		began := time.Now()
+		require.NoError(b, held.Extend(ctx, time.Hour))
+		margin := time.Hour - held.Deadline().Sub(began)
+		require.Zero(b, time.Since(began))
+		b.wire.LoseAnswers(2)
+		require.NoError(b, held.Extend(ctx, time.Hour))
+		require.NotZero(b, time.Since(began), "it pauses before it asks again")
+		require.Equal(b, time.Now().Add(time.Hour-margin), held.Deadline())
+		require.NoError(b, held.Unlock(ctx))
+	})
+}
+
+// TestAnExtendThatStaysUnknownChangesNoTrust: Redis has carried it out, and gives the lock to the
+// next one nevertheless when the holder has been told of the loss.
+func TestAnExtendThatStaysUnknownChangesNoTrust(t *testing.T) {
+	withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
+		ctx := context.Background()
+		held, err := b.m.LockFor(ctx, time.Minute)
+		require.NoError(b, err)
+		until := held.Deadline()
+		fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Reenter.Text()) // else its first request says that it is not there
+		b.wire.LoseAnswers(math.MaxInt)
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		require.ErrorIs(b, held.Extend(short, time.Hour), lock.ErrUnknown)
+		b.wire.LoseAnswers(0)
+		require.Greater(b, fixture.PTTL(b, b.s, "m"), time.Minute.Milliseconds())
+		require.True(b, held.Valid())
+		require.Equal(b, until, held.Deadline())
+		time.Sleep(time.Until(until) - time.Millisecond)
+		require.NoError(b, held.Err())
+		time.Sleep(time.Millisecond)
+		require.ErrorIs(b, held.Err(), lock.ErrLost)
+		time.Sleep(10 * time.Second)
+		require.False(b, fixture.Exists(b, b.s, "m"))
 	})
 }
