@@ -228,6 +228,29 @@ func TestALockWhoseHandOverIsRefusedIsReleased(t *testing.T) {
 	})
 }
 
+// TestAHandOverOfALockThatAnotherHasSaysSo: its key was deleted, and another client was faster than
+// the next one of this client.
+func TestAHandOverOfALockThatAnotherHasSaysSo(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		ctx := context.Background()
+		other, err := lock.New(b.s.Pool(0), lock.Config{})
+		require.NoError(b, err)
+		held, err := b.m.LockFor(ctx, time.Minute)
+		require.NoError(b, err)
+		b.wait(1, b.m.Lock)
+		fixture.Do(b, b.s, "DEL", "m")
+		theirs, err := other.Mutex("m").TryLock(ctx)
+		require.NoError(b, err)
+		require.ErrorIs(b, held.Unlock(ctx), lock.ErrLost)
+		synctest.Wait()
+		require.Empty(b, b.held)
+		require.True(b, theirs.Valid())
+		require.NoError(b, theirs.Unlock(ctx))
+		require.NoError(b, (<-b.held).Unlock(ctx))
+		require.NoError(b, other.Close(ctx))
+	})
+}
+
 // TestAnUnlockOfALostLockGivesBackTheRestOfItsLease: Redis has it for a while yet, and nobody works
 // under it any more.
 func TestAnUnlockOfALostLockGivesBackTheRestOfItsLease(t *testing.T) {
