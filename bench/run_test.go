@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +26,14 @@ func TestRunHoldsEveryLock(t *testing.T) {
 	case fixture.Briefly():
 		drivers = []string{"afterfunc", "wheel", "library", "sweep"}
 	}
+	const renewals = 2.0 * 600 // each lock has two thirds of its lease for them
+	renewedTooFew := func(row report.Row) bool { return row.Renewals.Value < renewals }
 	var r result
 	lease := 2400 * time.Millisecond
 	for ; lease < time.Minute; lease *= 4 { // a machine that is too busy for a short lease gets a longer one
 		r = runBench(context.Background(), t, "-redis", srv.URL(), "-locks", "600",
 			"-drivers", strings.Join(drivers, ","), "-lease", lease.String(), "-duration", lease.String())
-		if r.code == exitOK {
+		if r.code == exitOK && !slices.ContainsFunc(r.report.Rows, renewedTooFew) {
 			break
 		}
 	}
@@ -40,7 +43,7 @@ func TestRunHoldsEveryLock(t *testing.T) {
 		require.Equal(t, drivers[i], row.Driver)
 		require.Equal(t, 600, row.Locks)
 		require.True(t, row.Sound(), "%v", row)
-		require.GreaterOrEqual(t, row.Renewals.Value, 2.0*600)
+		require.GreaterOrEqual(t, row.Renewals.Value, renewals)
 		require.Positive(t, row.Heap.Value)
 		require.Positive(t, row.Goroutines.Value)
 		require.True(t, row.LateP50.Known)
