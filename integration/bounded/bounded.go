@@ -46,13 +46,16 @@ func Wait(t testing.TB, group interface{ Wait() }) {
 	}
 }
 
-// Until waits until met is true. It fails the test if it is not within Limit.
+// Until waits until met is true. It fails the test if it is not within Limit. It asks every
+// millisecond at first and less often later, because a wait of seconds would keep a core busy.
 func Until(t testing.TB, met func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Limit); !met(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	for began := time.Now(); !met(); {
+		waited := time.Since(began)
+		if waited > Limit {
 			fail(t, "it did not become true", Limit)
 		}
+		time.Sleep(min(max(waited/64, time.Millisecond), 20*time.Millisecond))
 	}
 }
 
