@@ -108,13 +108,14 @@ func build(t *testing.T, dir string) string {
 	t.Helper()
 	root, err := filepath.Abs("../../../..")
 	require.NoError(t, err)
+	const failed = "[build failed]" // as go test says it, and command planted looks for it
 	overlay, err := simulation.Weave(root, dir, os.Getenv("WHEELLOCK_OVERLAY"))
-	require.NoError(t, err)
+	require.NoError(t, err, failed)
 	program := filepath.Join(dir, "simulation.test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./lock/internal/proof/simulation")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", program, "./lock/internal/proof/simulation")
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, err, "%s\n%s", failed, out)
 	return program
 }
 
