@@ -104,18 +104,18 @@ type peer struct{ m *Mutex }
 
 var _ quorum.Peer = peer{}
 
-// Has implements several.Peer.
+// Has implements quorum.Peer.
 func (p peer) Has(o owner.Owner) bool { return p.m.heldBy(o) }
 
-// Watch implements several.Peer.
+// Watch implements quorum.Peer.
 func (p peer) Watch(o owner.Owner, wake chan struct{}) (end func()) {
 	return p.m.c.table.WatchOwner(p.m.name, o, wake)
 }
 
-// Closing implements several.Peer.
+// Closing implements quorum.Peer.
 func (p peer) Closing() <-chan struct{} { return p.m.c.closing }
 
-// Listener implements several.Peer.
+// Listener implements quorum.Peer.
 func (p peer) Listener(wake chan struct{}) quorum.Listener {
 	return &peerListener{Listener: pubsub.NewListener(wake), m: p.m}
 }
@@ -126,13 +126,13 @@ type peerListener struct {
 	m *Mutex
 }
 
-// News implements several.Listener.
+// News implements quorum.Listener.
 func (l *peerListener) News() quorum.News {
 	n := l.Listener.News()
 	return quorum.News{Confirmed: n.Confirmed, Messages: n.Messages}
 }
 
-// Listen implements several.Listener.
+// Listen implements quorum.Listener.
 func (l *peerListener) Listen() bool {
 	return l.Listener.Listen(l.m.c.network.Server(l.m.name).Subscriber(), l.m.kind.Channel(l.m.name))
 }

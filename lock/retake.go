@@ -13,7 +13,7 @@ import (
 
 // retake brings a member of a RedLock back into a hold that has lost it. While the hold is trusted
 // without the member, the retake asks the member once per renewal interval, as an attempt does
-// (RedLock.ask). Package several has the rule, and says why it is safe.
+// (RedLock.ask). Package quorum has the rule, and says why it is safe.
 type retake struct {
 	// immutable
 	x    *multiHold

@@ -14,7 +14,7 @@ import (
 // seated is the Held of one member of a MultiLock or a RedLock.
 type seated struct{ *hold.Held }
 
-// Ended implements several.Part.
+// Ended implements quorum.Part.
 func (x seated) Ended() bool {
 	return x.Hold().Ended()
 }
@@ -28,7 +28,7 @@ type voter struct {
 
 var _ quorum.Member[seated] = voter{}
 
-// Take implements several.Member.
+// Take implements quorum.Member.
 func (m voter) Take(ctx context.Context) (seated, error) {
 	t := m.Terms
 	t.Wait = false
@@ -39,7 +39,7 @@ func (m voter) Take(ctx context.Context) (seated, error) {
 	return seated{held}, err
 }
 
-// MayVote implements several.Member.
+// MayVote implements quorum.Member.
 func (m voter) MayVote(ctx context.Context) (server string, err error) {
 	reply, err := m.c.ask(ctx, "uptime", m.name, wire.Uptime(m.name))
 	if err != nil {
@@ -53,7 +53,7 @@ func (m voter) MayVote(ctx context.Context) (server string, err error) {
 	return s.Server, s.MayVote(m.c.reigns.Known(s.Reign, time.Now()), m.longest)
 }
 
-// Failed implements several.Member.
+// Failed implements quorum.Member.
 func (m voter) Failed(ctx context.Context, err error) quorum.Vote {
 	switch {
 	case errors.Is(err, ErrNotAcquired):
