@@ -2,7 +2,6 @@ package locktable
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
@@ -296,19 +295,6 @@ func (w *Waiter[H]) warn() {
 	}
 }
 
-// refusedAgain tells once that w, which was refused just now, has waited for long for a lock
-// that another owner has.
-func (w *Waiter[H]) refusedAgain(ctx context.Context) {
-	switch {
-	case w.caller.Try || w.warned || !w.key.Kind.HasOwners():
-	case w.since == 0:
-		w.since = max(w.asked, 1)
-	case time.Duration(w.asked-w.since) >= warnAfter:
-		w.warned = true
-		w.table.cfg.LongWait(ctx, w.key.Name, time.Duration(w.asked-w.since))
-	}
-}
-
 // held reports whether this client has the exclusive hold of w's name.
 func (w *Waiter[H]) held() bool {
 	w.shard.mu.Lock()
@@ -350,147 +336,6 @@ func (w *Waiter[H]) got(o wire.Outcome) {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
 	s.wakeFirstLocked(w.q)
-}
-
-// failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last
-// says how it ended.
-func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over bool) {
-	if t.Do == waitqueue.DoReenter {
-		return w.notReentered(ctx, o)
-	}
-	if wait.Ended(ctx) != nil && errors.Is(o.Cause, wait.Ended(ctx)) { // the try was left, not answered
-		if w.caller.Try || w.last.Result == wire.NotTried {
-			w.last = o
-		}
-		return w.caller.Try
-	}
-	w.last, w.stranger = o, o.By == wire.Stranger
-	if ours, doubtful := w.answered(o); doubtful {
-		w.table.doubt(ours)
-	}
-	refused, unknown := o.Result == wire.Refused, o.Result.IsUnanswered()
-	if refused {
-		w.refusedAgain(ctx)
-	}
-	switch {
-	case refused, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
-		w.waited = true
-		if unknown && !t.line && !w.caller.Try {
-			w.backOff(ctx)
-		}
-		return false // its instruction says how it goes on
-	case wait.Ended(ctx) != nil:
-		w.last.End = wire.ByContext
-	}
-	return true
-}
-
-// answered tells the queue what a try has brought that brought nothing. If the lock is refused
-// although this client has a hold of it, answered returns that hold, which may be gone.
-func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
-	s := w.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w.alone {
-		s.queueOfLocked(w.key)
-		w.alone = false
-	}
-	q, out, now := w.q, w.outlook(), w.table.Now()
-	switch {
-	case o.Result == wire.Refused:
-		out.refused = true
-		s.refusedLocked(w, now)
-		if w.again == 0 && w.mine == nil { // else it has said when it tries again
-			w.spread = w.table.cfg.Random.Float64()
-		}
-		if w.key.Kind.HasOwners() {
-			q.heldUntil = time.Now().Add(max(o.TTL, 0))
-			ours, doubtful = w.metLocked()
-		}
-		said := waitqueue.Answer{TTL: o.Next, Left: o.Free, Spread: w.spread}
-		if o.By == wire.Foreign && o.Next >= 0 {
-			said.Within = ForeignPoll
-		}
-		out.probe.Refused(now, w.mark, said)
-		s.stepLocked(q.line.Refused(&w.caller))
-	case o.Result.IsUnanswered():
-		out.probe.Unanswered(now, w.mark, w.table.cfg.Random.Float64())
-		fallthrough
-	default: // Redis said no to this request, which says nothing of the object
-		s.stepLocked(q.line.Unanswered(&w.caller))
-	}
-	if w.mine == nil && q.line.First() != &w.caller {
-		s.wakeFirstLocked(q)
-	}
-	return ours, doubtful
-}
-
-// metLocked returns this client's exclusive hold of w's name, if it has one, after Redis has refused
-// w. Redis has said that the lock is held, but not by whom.
-func (w *Waiter[H]) metLocked() (ours H, doubtful bool) {
-	var none H
-	if ours = w.shard.liveLocked(w.key.Name); ours == none {
-		return none, false
-	}
-	if w.last.By != wire.Foreign {
-		w.last.By = wire.Ours
-	}
-	return ours, w.key.Kind.IsExclusive()
-}
-
-func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool) {
-	w.last = o
-	switch {
-	case w.caller.Try:
-		return true
-	case wait.Ended(ctx) != nil:
-		w.last.End = wire.ByContext
-		return true
-	case !o.Result.IsUnanswered() || w.table.cfg.FailFast:
-		return true
-	}
-	w.waited = true
-	w.backOff(ctx)
-	return false
-}
-
-// backOff waits after an unknown outcome of which the queue's Probe knows nothing.
-func (w *Waiter[H]) backOff(ctx context.Context) {
-	_ = wait.Pause(ctx, w.table.cfg.Closing, wait.Backoff(w.table.cfg.Random, w.unknowns))
-	w.unknowns++
-}
-
-// refused is how a call ends that does not wait.
-func (w *Waiter[H]) refused() wire.Outcome {
-	if w.last.Result != wire.NotTried {
-		return w.last
-	}
-	return w.wants.Refusal(max(time.Until(w.heldUntil()), 0))
-}
-
-// left is how a wait ends that ctx ended. A waiter that never asked Redis
-// uses what other callers of this client know.
-func (w *Waiter[H]) left() wire.Outcome {
-	if w.last.Result == wire.NotTried && w.q != nil {
-		if d := time.Until(w.heldUntil()); d > 0 {
-			w.last = w.wants.Refusal(d)
-		}
-	}
-	w.last.End = wire.ByContext
-	return w.last
-}
-
-// heldUntil is when the lease of the holder of w's object ends, as far as this
-// client's own hold and its waiters know.
-func (w *Waiter[H]) heldUntil() time.Time {
-	s := w.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var none H
-	if h := s.holds.get(w.key.Name); w.key.Kind.IsExclusive() && h != none && !h.Over() {
-		return h.Deadline()
-	}
-	return w.q.heldUntil
 }
 
 // leave takes w out of its queue, wherever it stands.
