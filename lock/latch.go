@@ -79,7 +79,7 @@ func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
 }
 
 func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script, refuse bool, args ...any) (int64, error) {
-	return newRecorded(l.c, op, l.name, wire.Once{Script: s, Args: args}).retryUntilAnswered(ctx, refuse)
+	return newRecorded(l.c, op, l.name, wire.Once{Script: s, Args: args}).count(ctx, refuse)
 }
 
 // Wait returns nil when the latch is open, at once if it is open now (P21). A message

@@ -70,7 +70,6 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	}
 	d := newRecorded(c, "release", name, wire.Once{
 		Script: script.PermitFree, Keys: []string{keys.PermitsTaken(name)}, Args: []any{texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name)},
-		Publish: c.holds.Publisher(name),
 	})
 	reply, err := d.run(context.WithoutCancel(ctx), false)
 	if err != nil || reply == int64(1) {
@@ -116,7 +115,7 @@ func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Durati
 	request := newRecorded(c, "set lease", name, wire.Once{
 		Script: script.PermitSetLease, Object: keys.PermitsTaken(name), Args: []any{text, now + wire.Milliseconds(d), now},
 	})
-	n, err := request.number(request.run(ctx, true))
+	n, err := request.count(ctx, true)
 	if err == nil && n != 1 {
 		err = &PermitIDError{Op: "set lease", Name: name, IDs: []string{id}}
 	}

@@ -37,6 +37,9 @@ func newRecorded(c *Client, op, name string, once wire.Once) *recorded {
 	if once.Object == "" {
 		once.Object = name
 	}
+	if once.Script.Publishes() {
+		once.Publish = c.holds.Publisher(name)
+	}
 	once.Result, once.Keep = keys.Result(name, c.id, c.holds.Seq()), resultTTL
 	return &recorded{c: c, op: op, name: name, once: once}
 }
@@ -98,14 +101,9 @@ func (d *recorded) until() time.Time {
 	return d.written.Add(resendTime)
 }
 
-// retryUntilAnswered is run for a script that publishes and whose answer is a number.
-func (d *recorded) retryUntilAnswered(ctx context.Context, refuse bool) (int64, error) {
-	d.once.Publish = d.c.holds.Publisher(d.name)
-	return d.number(d.run(ctx, refuse))
-}
-
-// number returns an answer that must be a number.
-func (d *recorded) number(reply any, err error) (int64, error) {
+// count is run for a script whose answer is a number.
+func (d *recorded) count(ctx context.Context, refuse bool) (int64, error) {
+	reply, err := d.run(ctx, refuse)
 	if err != nil {
 		return 0, err
 	}

@@ -132,7 +132,7 @@ func tooMany(op, name string) error {
 // change carries out a request whose arguments are n and the channel. With refuse, a
 // client that is closing refuses the request.
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
-	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).retryUntilAnswered(ctx, refuse)
+	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).count(ctx, refuse)
 	if err == nil {
 		s.c.table.Freed(locktable.Key{Name: s.name, Kind: waitqueue.Permits})
 	}
