@@ -107,20 +107,7 @@ func (m *MultiLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld
 
 // Do runs f while it holds the lock, see Mutex.Do.
 func (m *MultiLock) Do(ctx context.Context, f func(ctx context.Context, held *MultiHeld) error) error {
-	if err := checkDo(ctx, m.members[0].name); err != nil {
-		return err
-	}
-	held, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return held.do(ctx, f)
-}
-
-// do runs f and unlocks, also when f panics.
-func (x *MultiHeld) do(ctx context.Context, f func(context.Context, *MultiHeld) error) (err error) {
-	defer func() { err = andUnlock(err, x.Unlock(ctx)) }()
-	return f(x.Context(ctx), x)
+	return do(ctx, m.members[0].name, m.Lock, f)
 }
 
 // errTooLate: the first members were lost before the last one was taken.

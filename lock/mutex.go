@@ -203,17 +203,20 @@ func (m *Mutex) Token(ctx context.Context) (int64, error) {
 // the whole process, Valid is exact at once, but a context that was derived from
 // f's context may not have ended yet; see Held.Context.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, held *Held) error) error {
-	if err := checkDo(ctx, m.name); err != nil {
-		return err
-	}
-	held, err := m.Lock(ctx)
-	return do(ctx, held, err, f)
+	return do(ctx, m.name, m.Lock, f)
 }
 
-// do is Do after its Lock, which may have failed.
-func do(ctx context.Context, held *Held, failed error, f func(context.Context, *Held) error) (err error) {
-	if failed != nil {
-		return failed
+// do is Do of any lock. It refuses a context that has ended, because f could do nothing.
+func do[H interface {
+	Context(parent context.Context) context.Context
+	Unlock(ctx context.Context) error
+}](ctx context.Context, name string, lock func(context.Context) (H, error), f func(context.Context, H) error) (err error) {
+	if wait.Ended(ctx) != nil {
+		return newWaitError(ctx, name, nil)
+	}
+	held, err := lock(ctx)
+	if err != nil {
+		return err
 	}
 	defer func() { err = andUnlock(err, held.Unlock(ctx)) }()
 	return f(held.Context(ctx), held)
@@ -227,12 +230,4 @@ func andUnlock(err, unlock error) error {
 		return err
 	}
 	return errors.Join(err, unlock)
-}
-
-// checkDo refuses a Do whose context has ended, because its function could do nothing.
-func checkDo(ctx context.Context, name string) error {
-	if wait.Ended(ctx) != nil {
-		return newWaitError(ctx, name, nil)
-	}
-	return nil
 }

@@ -183,14 +183,7 @@ func (r *RedLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld, 
 
 // Do runs f while it holds the lock, see Mutex.Do.
 func (r *RedLock) Do(ctx context.Context, f func(ctx context.Context, held *MultiHeld) error) error {
-	if err := checkDo(ctx, r.members[0].name); err != nil {
-		return err
-	}
-	held, err := r.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return held.do(ctx, f)
+	return do(ctx, r.members[0].name, r.Lock, f)
 }
 
 // drift is by how much the trust in a member is shortened. It is Redlock's allowance
