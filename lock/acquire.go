@@ -11,6 +11,34 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
+// take takes a lock or permits, and tells how the call ended. wrong is nil, or the error of the call's
+// own arguments.
+func (c *Client) take(ctx context.Context, w hold.Wanted, wrong error) (*Held, error) {
+	w.Began = c.table.Now()
+	held, err := c.enter(ctx, w, wrong)
+	c.telling.ended(ctx, w.Name, c.table.Now()-w.Began, held, err)
+	return (*Held)(held), err
+}
+
+// enter is take without telling.
+func (c *Client) enter(ctx context.Context, w hold.Wanted, wrong error) (*hold.Held, error) {
+	if w.Wait && deadlinePassed(ctx) {
+		w.Wait = false
+		return tryOnce(ctx, c.cfg.IOTimeout, w.Name, func(ctx context.Context) (*hold.Held, error) { return c.enter(ctx, w, wrong) })
+	}
+	if err := c.admit(ctx, w.Name, errors.Join(hold.CheckLease(w.Name, w.Lease), wrong)); err != nil {
+		return nil, err
+	}
+	defer c.table.End(w.Name)
+	if w.Kind != hold.Permits {
+		var err error
+		if w.Owner, w.Shared, err = c.ownerOf(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c.holds.Take(ctx, w)
+}
+
 // admit begins a call that takes something. It returns an error if the name is wrong, if ctx has
 // ended, or after Close. wrong is nil, or the error of the call's other arguments. The caller
 // calls the table's End when the call is over.
@@ -61,6 +89,3 @@ func (c *Client) waitInLine(ctx context.Context, k locktable.Key, wants locktabl
 	defer w.End()
 	return c.errors.Of(ctx, k.Name, w.Run(ctx))
 }
-
-// asHeld turns the result of a call into its exported form.
-func asHeld(x *hold.Held, err error) (*Held, error) { return (*Held)(x), err }

@@ -223,7 +223,8 @@ func (p *pass) take(ctx context.Context, wait bool) (*hold.Held, error) {
 	if t.Renewed {
 		t.Lease = m.c.cfg.Lease
 	}
-	return m.acquire(ctx, t)
+	held, err := m.acquire(ctx, t)
+	return (*hold.Held)(held), err
 }
 
 // takeNext takes a further member, and waits for it no longer than the limit.

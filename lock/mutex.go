@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
-	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
@@ -65,7 +64,7 @@ func (m *Mutex) Name() string { return m.name }
 // ErrClosed: the client is closing. An error that Redis answers, such as NOPERM
 // or WRONGTYPE, is returned at once.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
-	return asHeld(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true, Wait: true}))
+	return m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true, Wait: true})
 }
 
 // LockFor is Lock with a lease of d that is not renewed. After d the lock is
@@ -79,7 +78,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 // although another owner may have the lock. If that matters, use Lock, or let
 // the resource check Held.Token.
 func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
-	return asHeld(m.acquire(ctx, hold.Terms{Lease: d, Wait: true}))
+	return m.acquire(ctx, hold.Terms{Lease: d, Wait: true})
 }
 
 // TryLock takes the lock and keeps it renewed if no other owner holds it.
@@ -90,37 +89,17 @@ func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 // ErrNotSent: there is no connection to Redis, or the last attempt to make one
 // failed less than Config.IOTimeout/2 ago. This is Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
-	return asHeld(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}))
+	return m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true})
 }
 
 // TryLockFor is TryLock with a lease of d that is not renewed; see LockFor.
 func (m *Mutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) {
-	return asHeld(m.acquire(ctx, hold.Terms{Lease: d}))
+	return m.acquire(ctx, hold.Terms{Lease: d})
 }
 
-// acquire is the common part of all four functions that take the lock.
-func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*hold.Held, error) {
-	began := m.c.table.Now()
-	held, err := m.enter(ctx, t, began)
-	return m.c.telling.ended(ctx, m.name, m.c.table.Now()-began, held, err)
-}
-
-// enter takes the lock by the rules of its kind.
-func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant) (*hold.Held, error) {
-	if t.Wait && deadlinePassed(ctx) {
-		t.Wait = false
-		return tryOnce(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*hold.Held, error) { return m.enter(ctx, t, began) })
-	}
-	c := m.c
-	if err := c.admit(ctx, m.name, hold.CheckLease(m.name, t.Lease)); err != nil {
-		return nil, err
-	}
-	defer c.table.End(m.name)
-	o, carried, err := c.ownerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.holds.Take(ctx, hold.Wanted{Kind: m.kind, Name: m.name, Owner: o, Shared: carried, Terms: t, Began: began})
+// acquire is the common part of all functions that take the lock.
+func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*Held, error) {
+	return m.c.take(ctx, hold.Wanted{Kind: m.kind, Name: m.name, Terms: t}, nil)
 }
 
 // FairMutex returns a Mutex that serves its waiters in the order in which they
@@ -190,8 +169,7 @@ func (m *Mutex) Token(ctx context.Context) (int64, error) {
 	if m.kind != hold.Fenced {
 		return 0, fmt.Errorf("lock: token of %q: only a lock of Client.FencedMutex has a counter of its own: use Held.Token for the token of a hold", m.name)
 	}
-	n, err := m.c.readCount(ctx, "token", m.name, keys.FencedCounter(m.name))
-	return n, err
+	return m.c.readCount(ctx, "token", m.name, keys.FencedCounter(m.name))
 }
 
 // Do runs f while it holds the lock. It calls Lock, calls f, and calls Unlock,

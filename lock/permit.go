@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
-	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/script"
@@ -94,7 +93,7 @@ func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.A
 // would stay valid whatever happens to the semaphore, and would have no id to
 // release.
 func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
-	return asHeld(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Wait: true}))
+	return p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Wait: true})
 }
 
 // AcquireFor is Acquire with a lease of d that is not renewed. After d the
@@ -104,7 +103,7 @@ func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
 // somebody deletes the semaphore, the holder is told by Extend or Unlock, or
 // when d is over.
 func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
-	return asHeld(p.acquire(ctx, n, hold.Terms{Lease: d, Wait: true}))
+	return p.acquire(ctx, n, hold.Terms{Lease: d, Wait: true})
 }
 
 // TryAcquire takes n permits if they are free and no waiter of this client came
@@ -112,12 +111,12 @@ func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Durati
 // not answer. If Redis took the permits, the client gives them back. ErrNotSent:
 // there was no connection to Redis.
 func (p *PermitSemaphore) TryAcquire(ctx context.Context, n int64) (*Held, error) {
-	return asHeld(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true}))
+	return p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true})
 }
 
 // TryAcquireFor is TryAcquire with a lease of d that is not renewed.
 func (p *PermitSemaphore) TryAcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
-	return asHeld(p.acquire(ctx, n, hold.Terms{Lease: d}))
+	return p.acquire(ctx, n, hold.Terms{Lease: d})
 }
 
 // Drain takes all free permits, at most 1000, keeps them renewed until Unlock,
@@ -127,31 +126,16 @@ func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return (*Held)(held), int64(held.Hold().Weight()), nil
+	return held, int64(held.in().Hold().Weight()), nil
 }
 
 // acquire is the common part of all functions that take permits.
-func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t hold.Terms) (*hold.Held, error) {
-	began := p.s.c.table.Now()
-	held, err := p.enter(ctx, n, t, began)
-	return p.s.c.telling.ended(ctx, p.s.name, p.s.c.table.Now()-began, held, err)
-}
-
-func (p *PermitSemaphore) enter(ctx context.Context, n int64, t hold.Terms, began waitqueue.Instant) (*hold.Held, error) {
-	c, name := p.s.c, p.s.name
-	if t.Wait && deadlinePassed(ctx) {
-		t.Wait = false
-		return tryOnce(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*hold.Held, error) { return p.enter(ctx, n, t, began) })
-	}
-	wrong := hold.CheckLease(name, t.Lease)
+func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t hold.Terms) (*Held, error) {
+	var wrong error
 	if n < 1 || n > maxPermitsAtOnce {
-		wrong = errors.Join(wrong, fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce))
+		wrong = fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", p.s.name, n, maxPermitsAtOnce)
 	}
-	if err := c.admit(ctx, name, wrong); err != nil {
-		return nil, err
-	}
-	defer c.table.End(name)
-	return c.holds.Take(ctx, hold.Wanted{Kind: hold.Permits, Name: name, Permits: n, Terms: t, Began: began})
+	return p.s.c.take(ctx, hold.Wanted{Kind: hold.Permits, Name: p.s.name, Permits: n, Terms: t}, wrong)
 }
 
 // PermitInfo describes a PermitSemaphore as Redis has it.

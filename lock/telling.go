@@ -85,9 +85,8 @@ func (t *telling) event(ctx context.Context, name string, h *hold.Hold, err erro
 	return e
 }
 
-// ended counts the end of a call that took that long, calls the hooks, and returns the results of
-// the call. Every call that takes a lock or permits calls it once.
-func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant, x *hold.Held, err error) (*hold.Held, error) {
+// ended counts the end of a call that took that long, and calls the hooks. Every call that takes a lock or permits calls it once.
+func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant, x *hold.Held, err error) {
 	o, hook := OutcomeReentered, (func(Event))(nil)
 	var h *hold.Hold
 	if err != nil {
@@ -107,7 +106,6 @@ func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant
 			t.call(t.hooks.Lost, t.event(context.Background(), name, h, lost))
 		}
 	}
-	return x, err
 }
 
 var _ hold.Observer = (*telling)(nil)

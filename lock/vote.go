@@ -36,7 +36,7 @@ func (m voter) Take(ctx context.Context) (seated, error) {
 		t.Lease = m.c.cfg.Lease
 	}
 	held, err := m.acquire(ctx, t)
-	return seated{held}, err
+	return seated{(*hold.Held)(held)}, err
 }
 
 // MayVote implements quorum.Member.

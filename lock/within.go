@@ -18,11 +18,13 @@ import (
 // ctx.Err(). With a d of zero or less, TryLockWithin makes one try, which takes at
 // most Config.IOTimeout, unless others of this client wait.
 func (m *Mutex) TryLockWithin(ctx context.Context, d time.Duration) (*Held, error) {
-	began := m.c.table.Now()
+	w := hold.Wanted{Kind: m.kind, Name: m.name, Terms: hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}, Began: m.c.table.Now()}
 	held, err := within(ctx, d, func(ctx context.Context, waits bool) (*hold.Held, error) {
-		return m.enter(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true, Wait: waits}, began)
+		w.Wait = waits
+		return m.c.enter(ctx, w, nil)
 	})
-	return asHeld(m.c.telling.ended(ctx, m.name, m.c.table.Now()-began, held, err))
+	m.c.telling.ended(ctx, m.name, m.c.table.Now()-w.Began, held, err)
+	return (*Held)(held), err
 }
 
 // TryLockWithin takes all members and keeps them renewed, and waits for them for d
