@@ -151,7 +151,7 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o renewer.O
 // undo releases a lock that an attempt has taken and may not keep. The attempt gets
 // a new field.
 func (a *attempt) undo(ctx context.Context, open time.Time) {
-	ans := a.k.Network.Send(ctx, a.Name, a.k.calls.release(a.Kind, a.Name, []byte(a.field())), nil)
+	ans := a.k.Network.Send(ctx, a.Name, a.k.releaseCall(a.Kind, a.Name, []byte(a.field())), nil)
 	if ans.Err != nil || !open.IsZero() {
 		a.retire(open)
 		return

@@ -9,52 +9,39 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
-	"github.com/wheellock/wheellock/lock/internal/transport/network"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
 
-// calls has what script calls need beyond the holds, and says which script belongs to a kind.
-// Package wire has the arguments and the answers.
-type calls struct {
-	// immutable after New
-	network   network.Network
-	slots     bool          // keys live in the slots of a Cluster
-	counters  keys.Counters // of tokens
-	ioTimeout time.Duration
-}
-
-// publisher is publish where that may be another command than PUBLISH, and nil elsewhere.
-func (s *calls) publisher(name string) any {
-	if s.slots {
-		return s.publish(name)
+// Publisher returns the command that publishes a release of name, where that may be another command
+// than PUBLISH. Elsewhere it returns nil.
+func (k *Engine) Publisher(name string) any {
+	if k.cfg.Traits.Slots {
+		return k.Network.Publisher(name)
 	}
 	return nil
 }
 
-// publish is the command that publishes a release of name.
-func (s *calls) publish(name string) any { return s.network.Publisher(name) }
-
-// release is the script that gives back a whole hold of that kind or, of a FairMutex, a place
+// releaseCall is the script that gives back a whole hold of that kind or, of a FairMutex, a place
 // in the queue. One count alone is given back by a re-entry, which has a time limit.
-func (s *calls) release(k Kind, name string, field []byte) wire.Call {
-	switch k {
+func (k *Engine) releaseCall(kind Kind, name string, field []byte) wire.Call {
+	switch kind {
 	case Fair:
-		return wire.FairRelease(name, string(field), time.Now(), fairGraceOf(s.ioTimeout)/2, s.publish(name))
+		return wire.FairRelease(name, string(field), time.Now(), fairGraceOf(k.cfg.IOTimeout)/2, k.Network.Publisher(name))
 	case Read:
-		return wire.ReadRelease(name, string(field), s.publisher(name))
+		return wire.ReadRelease(name, string(field), k.Publisher(name))
 	case Write:
-		return wire.WriteRelease(name, string(field), s.publisher(name))
+		return wire.WriteRelease(name, string(field), k.Publisher(name))
 	case Permits:
-		return wire.PermitRelease(name, string(field), s.publisher(name))
+		return wire.PermitRelease(name, string(field), k.Publisher(name))
 	}
-	return wire.Release(name, field, s.publisher(name))
+	return wire.Release(name, field, k.Publisher(name))
 }
 
-// reenter is the script that sets the count of a hold, which must be there, and its least
+// reenterCall is the script that sets the count of a hold, which must be there, and its least
 // lease.
-func (s *calls) reenter(k Kind, name, field string, count int32, lease time.Duration) wire.Call {
-	switch k {
+func reenterCall(kind Kind, name, field string, count int32, lease time.Duration) wire.Call {
+	switch kind {
 	case Read:
 		return wire.ReadReenter(name, field, count, lease)
 	case Permits:
@@ -63,17 +50,17 @@ func (s *calls) reenter(k Kind, name, field string, count int32, lease time.Dura
 	return wire.Reenter(name, field, count, lease)
 }
 
-// force is the script that deletes holds, whose fields come behind the arguments. left is what
-// a key is that it leaves alone.
-func (s *calls) force(k Kind, name string) (call wire.Call, left string) {
+// Force returns the script that deletes holds of that kind. Their fields follow its arguments.
+// left describes a key that the script does not touch.
+func (k *Engine) Force(kind Kind, name string) (call wire.Call, left string) {
 	const notMutex = "is a hash of other things than owners and counts"
-	switch k {
+	switch kind {
 	case Fair:
-		return wire.FairForce(name, s.publish(name)), notMutex
+		return wire.FairForce(name, k.Network.Publisher(name)), notMutex
 	case Read, Write:
-		return wire.RWForce(name, s.publish(name)), "is no read-write lock"
+		return wire.RWForce(name, k.Network.Publisher(name)), "is no read-write lock"
 	}
-	return wire.Force(name, s.publish(name)), notMutex
+	return wire.Force(name, k.Network.Publisher(name)), notMutex
 }
 
 // Outcome says how a call for op ended that Redis refused or did not answer. a.Err is not nil.
@@ -82,7 +69,7 @@ func (k *Engine) Outcome(op string, a pipe.Answer) wire.Outcome {
 	switch {
 	case errors.Is(a.Err, k.cfg.Closed) && a.Stamp.IsZero(): // nothing was written
 		o.Result = wire.Closed
-	case !k.calls.slots && pipe.OfCluster(a.Err), pipe.Definite(a.Err), op == "acquire" && a.Stamp.IsZero() && pipe.Distrusts(a.Err):
+	case !k.cfg.Traits.Slots && pipe.OfCluster(a.Err), pipe.Definite(a.Err), op == "acquire" && a.Stamp.IsZero() && pipe.Distrusts(a.Err):
 		o.Result = wire.Denied
 	case isNotSent(op, a):
 		o.Result = wire.NotSent
@@ -117,9 +104,9 @@ func (k *Engine) readPresence(op string, a pipe.Answer) wire.Outcome {
 // counterOf returns the key of the counter that mints the tokens of a lock, and
 // the least token, in whose place the server's clock stands where it is known
 // (script/mint.lua). 1: the counter is Redisson's, and no clock counts.
-func (s *calls) counterOf(k Kind, name string) (string, int64) {
-	if k == Fenced {
+func (k *Engine) counterOf(kind Kind, name string) (string, int64) {
+	if kind == Fenced {
 		return keys.FencedCounter(name), 1
 	}
-	return s.counters.Key(name), wire.LeastToken(time.Now())
+	return k.cfg.Counters.Key(name), wire.LeastToken(time.Now())
 }

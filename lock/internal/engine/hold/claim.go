@@ -48,11 +48,11 @@ func (c claim) releaseUnconfirmed(open time.Time) { c.k.Orphans.AddUnanswered(c.
 func (c claim) newOrphan() orphans.Field {
 	f := orphans.Field{Name: c.name, Family: kinds[c.kind].family, Text: c.field, Lease: c.lease}
 	if c.kind != Fair {
-		f.Release = c.k.calls.release(c.kind, c.name, []byte(c.field))
+		f.Release = c.k.releaseCall(c.kind, c.name, []byte(c.field))
 		return f
 	}
 	f.Together = func(fields []string) wire.Call {
-		return c.k.calls.release(c.kind, c.name, []byte(fields[0])).With(fields[1:])
+		return c.k.releaseCall(c.kind, c.name, []byte(fields[0])).With(fields[1:])
 	}
 	return f
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
-	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/support/work"
@@ -72,7 +71,6 @@ type Engine struct {
 	// immutable after New; each says itself what guards its fields
 	cfg     Config
 	errors  Errors
-	calls   calls
 	Table   *locktable.Table[*Hold]
 	Network network.Network
 	Orphans *orphans.Orphans
@@ -102,16 +100,6 @@ func (k *Engine) Seq() uint64 { return k.seqs.Add(1) }
 
 // Context ends when Close gives up waiting.
 func (k *Engine) Context() context.Context { return k.ctx }
-
-// Publisher returns the command that publishes a release of name. It returns nil if that is
-// always PUBLISH.
-func (k *Engine) Publisher(name string) any { return k.calls.publisher(name) }
-
-// Force returns the script that deletes holds of that kind. Their fields follow its arguments.
-// left describes a key that the script does not touch.
-func (k *Engine) Force(kind Kind, name string) (call wire.Call, left string) {
-	return k.calls.force(kind, name)
-}
 
 // FreezeLosses keeps lost holds in the table until free is called. It is for tests.
 func (k *Engine) FreezeLosses() (free func()) { return k.lost.Freeze() }

@@ -34,7 +34,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		}
 		h.lengthen(d)
 		began := time.Now()
-		a = h.send(ctx, h.k.calls.reenter(h.kind, h.name, h.field(), count, d))
+		a = h.send(ctx, reenterCall(h.kind, h.name, h.field(), count, d))
 		if h.kind == Permits {
 			a.Stamp = began // Redis is told an end, not a length
 		}
@@ -106,7 +106,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 		}
 	}
 	h.lengthen(lease)
-	a = h.send(ctx, h.k.calls.reenter(h.kind, h.name, h.field(), count, lease))
+	a = h.send(ctx, reenterCall(h.kind, h.name, h.field(), count, lease))
 	o := h.k.readPresence("reenter", a)
 	if o.Result != wire.Granted && o.Result != wire.Gone {
 		return nil, o

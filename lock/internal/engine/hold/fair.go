@@ -106,11 +106,11 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) wire.Outcome
 		p.signs++
 		sign = wire.Sign(p.signs, fairNextSign(&k.cfg))
 	}
-	counter, least := k.calls.counterOf(Fair, p.Name)
+	counter, least := k.counterOf(Fair, p.Name)
 	p.sent = true
 	ans := p.send(ctx, wire.FairTake{
 		Name: p.Name, Counter: counter, Field: c.field, Lease: p.Lease, Least: least, Now: time.Now(), Sign: sign, Dead: dead, DeadSign: deadSign,
-		Queue: fairQueueOf(&k.cfg), Grace: fairGraceOf(k.cfg.IOTimeout), Publish: k.calls.publish(p.Name), Past: p.past,
+		Queue: fairQueueOf(&k.cfg), Grace: fairGraceOf(k.cfg.IOTimeout), Publish: k.Network.Publisher(p.Name), Past: p.past,
 	}.Call(), func(ans pipe.Answer) {
 		defer k.Orphans.End()
 		if o, _ := k.readFair(ans); !c.ended(o, ans) && waits { // a waiter has its place, whatever the answer

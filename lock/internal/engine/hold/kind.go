@@ -26,7 +26,7 @@ const (
 	Permits      // permits of a PermitSemaphore, see permitIDs
 )
 
-// kinds has one row for each Kind. The scripts of a kind are in switches (calls.release and others),
+// kinds has one row for each Kind. The scripts of a kind are in switches (releaseCall and others),
 // because the arguments of a call through a table would be allocated.
 var kinds = [...]struct {
 	mode       locktable.Mode           // with which other holds a hold shares its name

@@ -125,7 +125,7 @@ func (r *releasing) send(holds []*Hold) {
 	r.underWay += len(holds)
 	r.mu.Unlock()
 	for _, h := range holds {
-		r.k.Network.Post(h.name, r.k.calls.release(h.kind, h.name, []byte(h.field())), func(a pipe.Answer) { r.answered(h, a) })
+		r.k.Network.Post(h.name, r.k.releaseCall(h.kind, h.name, []byte(h.field())), func(a pipe.Answer) { r.answered(h, a) })
 	}
 }
 

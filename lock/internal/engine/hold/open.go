@@ -25,7 +25,6 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.calls = calls{network: k.Network, slots: cfg.Traits.Slots, counters: cfg.Counters, ioTimeout: cfg.IOTimeout}
 	k.Orphans = orphans.New(k.Network, cfg.Random, cfg.UnlockTimeout)
 	return k, nil
 }

@@ -93,10 +93,10 @@ func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listenin
 		}
 	}
 	ans, r, o := h.resend(ctx, "handoff", func() pipe.Answer {
-		counter, least := k.calls.counterOf(h.kind, name)
+		counter, least := k.counterOf(h.kind, name)
 		call := wire.Handoff{Name: name, Counter: counter, From: h.field(), To: c.field, Lease: a.Lease, Least: least, More: n.more}
 		if n.Over {
-			call.End = &wire.EndOfRun{Ours: m.ours, Publish: k.calls.publish(name), Await: n.Reservation, Anyway: n.Open}
+			call.End = &wire.EndOfRun{Ours: m.ours, Publish: k.Network.Publisher(name), Await: n.Reservation, Anyway: n.Open}
 		}
 		return network.Mint(ctx, k.Network, name, call.Call(), late)
 	})
@@ -147,7 +147,7 @@ func (k *Engine) releaseUnclaimed(h *Hold) {
 // returns its answer.
 func (h *Hold) release(ctx context.Context) (int64, endAnswer, wire.Outcome) {
 	var room [fieldRoom]byte
-	cmd := h.k.calls.release(h.kind, h.name, h.appendWhole(room[:0]))
+	cmd := h.k.releaseCall(h.kind, h.name, h.appendWhole(room[:0]))
 	a, r, o := h.resend(ctx, "release", func() pipe.Answer {
 		return h.k.Network.Send(ctx, h.name, cmd, nil)
 	})

@@ -68,7 +68,7 @@ func (x *mutexAcquire) take(ctx context.Context) (*Held, error) {
 func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {
 	var room [fieldRoom]byte
 	f := appendField(room[:0], x.k.cfg.ID, x.Kind, x.Owner, x.seq)
-	counter, least := x.k.calls.counterOf(x.Kind, x.Name)
+	counter, least := x.k.counterOf(x.Kind, x.Name)
 	return x.try(ctx, wire.Acquire{
 		Name: x.Name, Counter: counter, Field: f, Lease: x.Lease, Least: least, More: x.more(), Again: x.waiter.Again(),
 	}.Call(), nil)
@@ -120,7 +120,7 @@ func (x *rwAcquire) read(field string) wire.Call {
 		writer = h.field()
 	}
 	return wire.Read{
-		Name: x.Name, Field: field, Lease: x.Lease, Writer: writer, First: x.k.cfg.ReadersFirst, Publish: x.k.calls.publish(x.Name),
+		Name: x.Name, Field: field, Lease: x.Lease, Writer: writer, First: x.k.cfg.ReadersFirst, Publish: x.k.Network.Publisher(x.Name),
 	}.Call()
 }
 
@@ -130,7 +130,7 @@ func (x *rwAcquire) write(field string) wire.Call {
 		announced = announcement(&x.k.cfg)
 	}
 	return wire.Write{
-		Name: x.Name, Field: field, Lease: x.Lease, Waiting: x.writer, Announced: announced, Publish: x.k.calls.publish(x.Name),
+		Name: x.Name, Field: field, Lease: x.Lease, Waiting: x.writer, Announced: announced, Publish: x.k.Network.Publisher(x.Name),
 	}.Call()
 }
 
@@ -139,7 +139,7 @@ func (x *rwAcquire) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Res
 
 // withdraw tells readers that a writer no longer waits.
 func withdraw(k *Engine, name, writer string) {
-	k.Orphans.Send(name, wire.Withdraw(name, writer, k.calls.publisher(name)), time.Now().Add(announcement(&k.cfg)))
+	k.Orphans.Send(name, wire.Withdraw(name, writer, k.Publisher(name)), time.Now().Add(announcement(&k.cfg)))
 }
 
 // announcement is how long the announcement of a waiting writer keeps readers out. The
@@ -179,7 +179,7 @@ func (x *permitAcquire) Try(ctx context.Context) wire.Outcome {
 	n := ids.n()
 	began := time.Now()
 	ans := a.send(ctx, wire.PermitTake{
-		Name: a.Name, IDs: ids.Text, N: n, Fewer: a.Fewer, Lease: a.Lease, Now: began, Publish: k.calls.publish(a.Name),
+		Name: a.Name, IDs: ids.Text, N: n, Fewer: a.Fewer, Lease: a.Lease, Now: began, Publish: k.Network.Publisher(a.Name),
 	}.Call(), a.lateHandler(wire.ReadPermits, nil))
 	if !ans.Left {
 		defer k.Orphans.End()

@@ -121,7 +121,7 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 	}
 	// The remaining holds keep what they have: no script lowers a TTL, so asking for
 	// the least lease is enough.
-	cmd := h.k.calls.reenter(h.kind, h.name, h.field(), int32(remaining), renewal.MinTTL)
+	cmd := reenterCall(h.kind, h.name, h.field(), int32(remaining), renewal.MinTTL)
 	a, _, o := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
 	n, ok := a.Reply.Number()
 	switch {
