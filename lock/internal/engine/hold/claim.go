@@ -68,12 +68,3 @@ func (h *Hold) releaseLater() {
 	}
 	c.releaseLater()
 }
-
-// releaseCopyLater leaves the field of a hold that was released to the orphans, if a copy of a request
-// of its waiter may still take it again. A waiter of a FairMutex keeps its field after a request
-// that was not answered. While it is held, the field is nobody's orphan.
-func (h *Hold) releaseCopyLater() {
-	if h.kind == Fair && h.openFor() > 0 {
-		h.releaseLater()
-	}
-}

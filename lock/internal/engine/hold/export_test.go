@@ -80,6 +80,6 @@ func LoseWhilePassed(x *Held, lose func()) {
 // AnsweredLate is the answer to a request of x's hold that comes before its caller,
 // which has left it, has noted that.
 func AnsweredLate(x *Held) {
-	_ = x.h.enterRelease(context.Background())
+	_ = x.h.enter(context.Background())
 	x.h.answeredLate(pipe.Answer{Reply: resp.ReplyOf(int64(1)), Stamp: time.Now()})
 }

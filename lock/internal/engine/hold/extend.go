@@ -66,8 +66,7 @@ func (x *Held) extendableLocked() error {
 	if x.h.closing && !x.h.has(lost) && x.state.Load() == isHeld && !x.h.has(leaving) {
 		return nil
 	}
-	err := x.errLocked()
-	return err
+	return x.errLocked()
 }
 
 // checkMaxHold refuses a lease that would last beyond the end of Config.MaxHold, if h is renewed. Redis

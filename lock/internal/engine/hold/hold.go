@@ -151,7 +151,7 @@ func (h *Hold) appendWhole(b []byte) []byte {
 func (h *Hold) Owner() owner.Owner { return h.owner }
 
 // Mode implements locktable.Hold.
-func (h *Hold) Mode() locktable.Mode { return h.kind.Mode() }
+func (h *Hold) Mode() locktable.Mode { return kinds[h.kind].mode }
 
 // Leaving implements locktable.Hold.
 func (h *Hold) Leaving() bool { return h.has(leaving) }

@@ -45,7 +45,8 @@ func (k *Engine) Take(ctx context.Context, w Wanted) (*Held, error) {
 		a.Owner = newPermits(w.Permits).asOwner()
 		return (&permitAcquire{a: a}).take(ctx)
 	}
-	return (&mutexAcquire{attempt: a}).take(ctx)
+	x := &mutexAcquire{attempt: a}
+	return x.waitInLine(ctx, x, locktable.Request{})
 }
 
 // CheckLease refuses a lease that Redis or the watchdog cannot keep.
@@ -59,10 +60,6 @@ func CheckLease(name string, d time.Duration) error {
 // mutexAcquire is a call such as Lock of a Mutex, with or without a counter of its own. Its
 // queue is only in this client.
 type mutexAcquire struct{ attempt }
-
-func (x *mutexAcquire) take(ctx context.Context) (*Held, error) {
-	return x.waitInLine(ctx, x, locktable.Request{})
-}
 
 // Try implements locktable.Acquisition.
 func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {

@@ -20,7 +20,10 @@ import (
 // enter waits for the hold's turn, and until none of its requests is open.
 func (h *Hold) enter(ctx context.Context) error {
 	for {
-		if err := h.enterRelease(ctx); err != nil {
+		h.mu.Lock()
+		err := h.enterReleaseLocked(ctx)
+		h.mu.Unlock()
+		if err != nil {
 			return err
 		}
 		left := h.openFor()
@@ -34,15 +37,8 @@ func (h *Hold) enter(ctx context.Context) error {
 	}
 }
 
-// enterRelease waits for the hold's turn. If a request is open, the caller may only send a
-// release.
-func (h *Hold) enterRelease(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.enterReleaseLocked(ctx)
-}
-
-// enterReleaseLocked is enterRelease. It unlocks h.mu while it waits.
+// enterReleaseLocked waits for the hold's turn. If a request is open, the caller may only send a
+// release. It unlocks h.mu while it waits.
 func (h *Hold) enterReleaseLocked(ctx context.Context) error {
 	for h.busy {
 		turn, _ := h.k.turns.LoadOrStore(h, make(chan struct{}))

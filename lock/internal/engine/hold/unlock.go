@@ -178,9 +178,13 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	return isUnlocked, o
 }
 
-// released is called when the last one of h has ended as it should.
+// released is called when the last one of h has ended as it should. A waiter of a FairMutex keeps its
+// field after a request that was not answered. If a copy of that request may still take the field
+// again, the field is now left to the orphans. While it is held, it is nobody's orphan.
 func (h *Hold) released(ctx context.Context) {
-	h.releaseCopyLater()
+	if h.kind == Fair && h.openFor() > 0 {
+		h.releaseLater()
+	}
 	h.reportReleased(ctx, nil)
 }
 
