@@ -51,7 +51,7 @@ func (a *attempt) try(ctx context.Context, call wire.Call, left func()) wire.Out
 }
 
 // lateHandler returns what gets the answer when the caller has left. What the script brings goes back.
-func (a *attempt) lateHandler(read func(resp.Reply) wire.Outcome, left func()) func(pipe.Answer) {
+func (a *attempt) lateHandler(read func(op string, reply resp.Reply) wire.Outcome, left func()) func(pipe.Answer) {
 	k, name, kind, lease, own, seq := a.k, a.Name, a.Kind, a.Lease, a.Owner, a.seq
 	return func(ans pipe.Answer) {
 		defer k.Orphans.End()

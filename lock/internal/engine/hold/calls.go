@@ -86,19 +86,11 @@ func isNotSent(op string, a pipe.Answer) bool {
 }
 
 // read says how a call for op ended whose answer read reads.
-func (k *Engine) read(op string, a pipe.Answer, read func(resp.Reply) wire.Outcome) wire.Outcome {
+func (k *Engine) read(op string, a pipe.Answer, read func(op string, reply resp.Reply) wire.Outcome) wire.Outcome {
 	if a.Err != nil {
 		return k.Outcome(op, a)
 	}
-	return read(a.Reply)
-}
-
-// readPresence is read of a script that changes a hold.
-func (k *Engine) readPresence(op string, a pipe.Answer) wire.Outcome {
-	if a.Err != nil {
-		return k.Outcome(op, a)
-	}
-	return wire.ReadPresence(op, a.Reply)
+	return read(op, a.Reply)
 }
 
 // counterOf returns the key of the counter that mints the tokens of a lock, and

@@ -38,7 +38,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		if h.kind == Permits {
 			a.Stamp = began // Redis is told an end, not a length
 		}
-		switch o := h.k.readPresence("extend", a); {
+		switch o := h.k.read("extend", a, wire.ReadPresence); {
 		case a.Err != nil:
 			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
 				return h.k.errors.Of(ctx, h.name, o)
@@ -106,7 +106,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	}
 	h.lengthen(lease)
 	a = h.send(ctx, reenterCall(h.kind, h.name, h.field(), count, lease))
-	o := h.k.readPresence("reenter", a)
+	o := h.k.read("reenter", a, wire.ReadPresence)
 	if o.Result != wire.Granted && o.Result != wire.Gone {
 		return nil, o
 	}

@@ -111,7 +111,7 @@ func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listenin
 	if told, wait, released := wire.ReadReleased(ans.Reply); released {
 		return r, told, wait, o
 	}
-	switch o = wire.ReadAcquire(ans.Reply); o.Result {
+	switch o = wire.ReadAcquire("acquire", ans.Reply); o.Result {
 	case wire.Unknown:
 		return r, 0, 0, o
 	case wire.Refused:

@@ -33,11 +33,12 @@ func (a Acquire) Call() Call {
 // because Redisson holds it.
 const byStranger = 2
 
-// ReadAcquire reads the answer of acquire, handoff, rw_read and rw_write.
-func ReadAcquire(reply resp.Reply) Outcome {
+// ReadAcquire reads the answer of acquire, handoff, rw_read and rw_write. op is what the error says that
+// Redis was asked for.
+func ReadAcquire(op string, reply resp.Reply) Outcome {
 	values := reply.Numbers()
 	if len(values) != 2 && len(values) != 3 {
-		return OddAnswer("acquire", reply.Any())
+		return OddAnswer(op, reply.Any())
 	}
 	acquired, value, third := values[0], values[1], len(values) == 3
 	switch {
@@ -56,7 +57,7 @@ func ReadAcquire(reply resp.Reply) Outcome {
 		}
 		return o
 	}
-	return OddAnswer("acquire", reply.Any())
+	return OddAnswer(op, reply.Any())
 }
 
 // TakenWithoutToken reports whether an Alone call with this answer took the lock.

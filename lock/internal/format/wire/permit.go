@@ -27,10 +27,10 @@ func (p PermitTake) Call() Call {
 }
 
 // ReadPermits reads the answer of permit_take.
-func ReadPermits(reply resp.Reply) Outcome {
+func ReadPermits(op string, reply resp.Reply) Outcome {
 	o, left := Outcome{Result: Refused, Next: -1}, int64(0)
 	if !numbers(reply, &o.Taken, &o.Free, &left) {
-		return OddAnswer("acquire", reply.Any())
+		return OddAnswer(op, reply.Any())
 	}
 	if left >= 0 {
 		o.Next = TTL(left) + time.Millisecond

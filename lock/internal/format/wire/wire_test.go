@@ -44,10 +44,10 @@ var odd = []any{
 func TestReadersOfOddAnswersSaySo(t *testing.T) {
 	for _, reply := range odd {
 		for name, read := range map[string]func(any) bool{
-			"acquire":        func(r any) bool { return wire.ReadAcquire(resp.ReplyOf(r)).Result != wire.Unknown },
+			"acquire":        func(r any) bool { return wire.ReadAcquire("acquire", resp.ReplyOf(r)).Result != wire.Unknown },
 			"handoff":        func(r any) bool { _, _, ok := wire.ReadReleased(resp.ReplyOf(r)); return ok },
 			"fair_take":      func(r any) bool { o, _ := wire.ReadFair(resp.ReplyOf(r)); return o.Result != wire.Unknown },
-			"permit_take":    func(r any) bool { return wire.ReadPermits(resp.ReplyOf(r)).Result != wire.Unknown },
+			"permit_take":    func(r any) bool { return wire.ReadPermits("acquire", resp.ReplyOf(r)).Result != wire.Unknown },
 			"permit_inspect": func(r any) bool { _, _, _, ok := wire.ReadPermitInfo(r); return ok },
 			"semaphore_take": func(r any) bool { return wire.ReadTaken("drain", resp.ReplyOf(r)).Result != wire.Unknown },
 			"uptime":         func(r any) bool { _, ok := wire.ReadUptime(r); return ok },
@@ -82,7 +82,7 @@ func TestReadAcquire(t *testing.T) {
 		{list(0, 5, 1), refused(5*ms, wire.Foreign)},
 		{list(0, 5, 2), refused(5*ms, wire.Stranger)},
 	} {
-		require.Equal(t, test.want, wire.ReadAcquire(resp.ReplyOf(test.reply)), "%v", test.reply)
+		require.Equal(t, test.want, wire.ReadAcquire("acquire", resp.ReplyOf(test.reply)), "%v", test.reply)
 	}
 }
 
@@ -101,9 +101,9 @@ func TestATTLThatNoDurationCanSayIsVeryLong(t *testing.T) {
 	const century = 100 * 365 * 24 * time.Hour
 	for _, years := range []int64{200, 292, 293, 585, 1_000_000, 292_000_000} {
 		pttl := years * 365 * 24 * 3_600_000
-		r := wire.ReadAcquire(resp.ReplyOf(list(0, pttl)))
+		r := wire.ReadAcquire("acquire", resp.ReplyOf(list(0, pttl)))
 		f, queue := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 0)))
-		p := wire.ReadPermits(resp.ReplyOf(list(0, 0, pttl)))
+		p := wire.ReadPermits("acquire", resp.ReplyOf(list(0, 0, pttl)))
 		_, await, ok4 := wire.ReadReleased(resp.ReplyOf(list(2, 3, pttl)))
 		key, ok5 := wire.ReadKey(list(pttl, "value"))
 		require.Equal(t, []bool{true, true}, []bool{ok4, ok5})
@@ -145,9 +145,9 @@ func TestReadOthers(t *testing.T) {
 	require.Equal(t, []bool{false, true}, left)
 
 	for left, want := range map[int]time.Duration{-1: -1, 0: ms, 9: 10 * ms} {
-		o := wire.ReadPermits(resp.ReplyOf(list(2, 3, left)))
+		o := wire.ReadPermits("acquire", resp.ReplyOf(list(2, 3, left)))
 		require.Equal(t, wire.Outcome{Result: wire.Granted, Taken: 2, Free: 3, Next: want}, o)
-		o = wire.ReadPermits(resp.ReplyOf(list(0, 3, left)))
+		o = wire.ReadPermits("acquire", resp.ReplyOf(list(0, 3, left)))
 		require.Equal(t, wire.Outcome{Result: wire.Refused, Free: 3, Next: want}, o)
 	}
 	exists, free, taken, ok := wire.ReadPermitInfo(list(1, 2, 3))
