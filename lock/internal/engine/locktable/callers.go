@@ -17,26 +17,6 @@ type callerKey struct {
 	owner owner.Owner
 }
 
-// watchLocked makes a hold of that name and owner wake the caller, until
-// unwatchLocked.
-func (s *shard[H]) watchLocked(k callerKey, wake chan struct{}) {
-	if s.callers == nil {
-		s.callers = make(map[callerKey]callers)
-	}
-	if s.callers[k] == nil {
-		s.callers[k] = make(callers)
-	}
-	s.callers[k][wake] = struct{}{}
-}
-
-// unwatchLocked undoes watchLocked.
-func (s *shard[H]) unwatchLocked(k callerKey, wake chan struct{}) {
-	delete(s.callers[k], wake)
-	if len(s.callers[k]) == 0 {
-		delete(s.callers, k)
-	}
-}
-
 // wakeCallersLocked wakes the callers whose owner has got h.
 func (s *shard[H]) wakeCallersLocked(h H) {
 	if len(s.callers) == 0 {
@@ -52,11 +32,20 @@ func (s *shard[H]) wakeCallersLocked(h H) {
 func (t *Table[H]) WatchOwner(name string, o owner.Owner, wake chan struct{}) func() {
 	s, k := t.shard(name), callerKey{name, o}
 	s.mu.Lock()
-	s.watchLocked(k, wake)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.callers == nil {
+		s.callers = make(map[callerKey]callers)
+	}
+	if s.callers[k] == nil {
+		s.callers[k] = make(callers)
+	}
+	s.callers[k][wake] = struct{}{}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.unwatchLocked(k, wake)
+		delete(s.callers[k], wake)
+		if len(s.callers[k]) == 0 {
+			delete(s.callers, k)
+		}
 	}
 }

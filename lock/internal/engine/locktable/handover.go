@@ -96,9 +96,12 @@ func (s *shard[H]) followLocked(h H, w *Waiter[H], n *Following[H]) {
 // holds now, has taken the place of h and is for w.
 func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
 	q := s.queues.get(Key{h.Name(), waitqueue.Exclusive})
-	s.stepLocked(q.line.Handed(h.Owner(), h, &w.caller, next, s.table.Now()))
-	if q.line.Run() == 0 { // by a script at the end of a run: nobody waits
-		s.strangers.alone(h.Name(), s.table.Now())
+	now := s.table.Now()
+	s.stepLocked(q.line.Handed(h.Owner(), h, &w.caller, next, now))
+	if q.line.Run() == 0 { // a script at the end of a run kept the lock, because Redis knew no other waiter
+		if x := s.strangers.near(h.Name(), now); x != nil {
+			x.Alone(now)
+		}
 	}
 	if q := s.queues.get(Key{h.Name(), waitqueue.QueueInRedis}); q != nil { // a name of two kinds: who waits there is told so
 		s.stepLocked(q.line.Gone(h.Owner(), h))

@@ -202,7 +202,7 @@ func (s *shard[H]) stepLocked(done waitqueue.Step[owner.Owner, H]) {
 		w.User.(*Waiter[H]).wakeLocked()
 	}
 	for _, h := range done.PassOn {
-		s.begin(false)
+		s.calls.Add(1) // until PassOn calls End
 		s.table.cfg.PassOn(h)
 	}
 }
@@ -243,7 +243,10 @@ var exclusiveKinds, sharedKinds = []waitqueue.Kind{waitqueue.Exclusive, waitqueu
 func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 	mode := h.Mode()
 	if mode == Exclusive {
-		s.strangers.took(h.Name(), s.table.Now())
+		now := s.table.Now()
+		if x := s.strangers.near(h.Name(), now); x != nil {
+			x.Took(now)
+		}
 	}
 	for _, k := range kindsOf(mode) {
 		q := s.queues.get(Key{h.Name(), k})

@@ -103,9 +103,6 @@ func (s *shard[H]) ownLocked(name string, o owner.Owner) (none H) {
 	return none
 }
 
-// placeLocked makes h the hold of its name.
-func (s *shard[H]) placeLocked(h H) { s.keepLocked(s.holds.set(h)) }
-
 // replaceLocked makes next the hold of its name in the place of h, which has ended.
 func (s *shard[H]) replaceLocked(h, next H) {
 	if before := s.holds.set(next); before != h {
@@ -151,7 +148,7 @@ func (s *shard[H]) addLocked(h H) {
 	s.wakeCallersLocked(h)
 	mode := h.Mode()
 	if mode == Exclusive {
-		s.placeLocked(h)
+		s.keepLocked(s.holds.set(h))
 		return
 	}
 	if s.shared == nil {
@@ -205,26 +202,6 @@ func (s *shard[H]) appendAllLocked(holds []H) []H {
 		holds = append(holds, s.shared[key]...)
 	}
 	return holds
-}
-
-// begin is Table.Begin.
-func (s *shard[H]) begin(acquisition bool) bool {
-	s.calls.Add(1)
-	if acquisition && s.closed.Load() {
-		s.end()
-		return false
-	}
-	return true
-}
-
-// end undoes begin.
-func (s *shard[H]) end() {
-	if s.calls.Add(-1) > 0 || !s.closed.Load() {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.idleLocked()
 }
 
 // idleLocked notes that there is neither hold nor call after Close began. A call that

@@ -54,20 +54,6 @@ func (m strangers) near(name string, now waitqueue.Instant) *waitqueue.Strangers
 	return x
 }
 
-// took notes that this client has taken a lock from Redis.
-func (m strangers) took(name string, now waitqueue.Instant) {
-	if x := m.near(name, now); x != nil {
-		x.Took(now)
-	}
-}
-
-// alone notes that this client keeps a lock, because Redis knew no other waiter.
-func (m strangers) alone(name string, now waitqueue.Instant) {
-	if x := m.near(name, now); x != nil {
-		x.Alone(now)
-	}
-}
-
 // add notes the strangers of a lock that had no entry.
 func (m *strangers) add(name string, x waitqueue.Strangers, now waitqueue.Instant) *waitqueue.Strangers {
 	if *m == nil {

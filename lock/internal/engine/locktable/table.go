@@ -122,11 +122,25 @@ func (t *Table[H]) All() (holds []H) {
 // Begin records a call that Close waits for. It returns false for an acquisition after Close
 // has begun.
 func (t *Table[H]) Begin(name string, acquisition bool) bool {
-	return t.shard(name).begin(acquisition)
+	s := t.shard(name)
+	s.calls.Add(1)
+	if acquisition && s.closed.Load() {
+		t.End(name)
+		return false
+	}
+	return true
 }
 
 // End undoes Begin.
-func (t *Table[H]) End(name string) { t.shard(name).end() }
+func (t *Table[H]) End(name string) {
+	s := t.shard(name)
+	if s.calls.Add(-1) > 0 || !s.closed.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idleLocked()
+}
 
 // Counts has the numbers of holds and calls in a Table.
 type Counts struct {
@@ -198,21 +212,16 @@ func (t *Table[H]) Adopt(h H, w *Waiter[H]) bool {
 		old.Confirm()
 		h.Confirm()
 	}
-	t.locate(h)
-	t.forgetLost(h)
+	t.catchUp(h)
 	return true
 }
 
-// locate moves h to the right server after h was added to the holds, because a move of keys
-// before that did not include h.
-func (t *Table[H]) locate(h H) {
+// catchUp is called when h has just become known. A move of keys before that did not include h, and
+// a loss before that found no h to forget.
+func (t *Table[H]) catchUp(h H) {
 	if t.cfg.Place != nil {
 		t.cfg.Place(h)
 	}
-}
-
-// forgetLost forgets h if it was lost before it was known.
-func (t *Table[H]) forgetLost(h H) {
 	if h.Ended() {
 		t.Forget(h)
 	}
@@ -262,8 +271,7 @@ func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	s.changedLocked(before)
 	s.handedLocked(h, w, next)
 	s.mu.Unlock()
-	t.locate(next)
-	t.forgetLost(next)
+	t.catchUp(next)
 }
 
 // Close refuses acquisitions from now on, makes all waiters give up, and returns the holds.
