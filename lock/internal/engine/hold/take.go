@@ -66,17 +66,13 @@ func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {
 	var room [fieldRoom]byte
 	f := appendField(room[:0], x.k.cfg.ID, x.Kind, x.Owner, x.seq)
 	counter, least := x.k.counterOf(x.Kind, x.Name)
-	return x.try(ctx, wire.Acquire{
-		Name: x.Name, Counter: counter, Field: f, Lease: x.Lease, Least: least, More: x.more(), Again: x.waiter.Again(),
-	}.Call(), nil)
-}
-
-// more returns how many tokens it reserves for the waiters behind it.
-func (x *mutexAcquire) more() int64 {
+	more, again := x.waiter.Forecast()
 	if !kinds[x.Kind].handedOver || !x.Renewed {
-		return 0
+		more = 0 // no tokens are reserved, because only a script hands it over
 	}
-	return x.waiter.HandOvers()
+	return x.try(ctx, wire.Acquire{
+		Name: x.Name, Counter: counter, Field: f, Lease: x.Lease, Least: least, More: more, Again: again,
+	}.Call(), nil)
 }
 
 // rwAcquire is a call such as Lock of the reader or the writer of a RWMutex.

@@ -88,12 +88,10 @@ func (w *Waiter[H]) End() {
 // Waited reports whether it had to wait until now.
 func (w *Waiter[H]) Waited() bool { return w.waited }
 
-// HandOvers is how many hand-overs may follow, inside the client, if its try brings a hold.
-func (w *Waiter[H]) HandOvers() int64 { return w.more }
-
-// Again is in how long it tries again if its try is refused, because no message reaches it;
-// 0 if one may.
-func (w *Waiter[H]) Again() time.Duration { return max(w.again, 0) }
+// Forecast returns what may follow the try that runs. If the try brings a hold, so many hand-overs may
+// follow inside the client. If it is refused, and no message reaches this client, the next try comes in
+// again; 0 if a message may.
+func (w *Waiter[H]) Forecast() (handOvers int64, again time.Duration) { return w.more, w.again }
 
 // Told reports, of a call that asks by itself, whether a message led to the try that runs.
 func (w *Waiter[H]) Told() bool { return w.told }
