@@ -52,3 +52,27 @@ func endOfKey(name string) string {
 	}
 	return ""
 }
+
+// isCounter reports whether key is a counter of any prefix.
+func isCounter(key string) bool {
+	if strings.HasSuffix(key, Counter) {
+		return true
+	}
+	i := strings.LastIndexByte(key, '{')
+	if i < 0 || !strings.HasSuffix(key, "}") {
+		return false
+	}
+	before, tag := key[:i], key[i+1:len(key)-1]
+	return strings.HasSuffix(before, Counter+":") && tag != "" && strings.Trim(tag, digits) == ""
+}
+
+const digits = "0123456789"
+
+// CheckPrefix refuses a prefix with a brace that does not decide the slot of all its names,
+// because these names would have no counter in common.
+func CheckPrefix(prefix string) error {
+	if strings.ContainsAny(prefix, "{}") && (strings.IndexByte(prefix, '{') < 0 || CheckSlot(prefix) != nil) {
+		return fmt.Errorf("lock: Config.KeyPrefix %.100q has a brace and no hash tag: write the tag as in \"{app}:\", or leave the braces out", prefix)
+	}
+	return nil
+}
