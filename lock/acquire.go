@@ -7,6 +7,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
@@ -60,6 +61,14 @@ func (c *Client) checkName(name string) error {
 		return err
 	}
 	return keys.CheckSlot(name)
+}
+
+// ownerOf returns the owner that ctx carries, or a fresh one.
+func (c *Client) ownerOf(ctx context.Context) (o owner.Owner, carried bool, err error) {
+	if o, err = owner.Of(ctx); o != owner.Nobody || err != nil {
+		return o, true, err
+	}
+	return owner.Owner{Text: c.id, ID: c.owners.Add(1)}, false, nil
 }
 
 // deadlinePassed reports whether ctx ended by its deadline. A call that would wait then

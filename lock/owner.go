@@ -31,11 +31,3 @@ func WithOwner(ctx context.Context, name string) context.Context {
 func WithoutOwner(ctx context.Context) context.Context {
 	return owner.With(ctx, owner.Nobody, nil)
 }
-
-// ownerOf returns the owner that ctx carries, or a fresh one.
-func (c *Client) ownerOf(ctx context.Context) (o owner.Owner, carried bool, err error) {
-	if o, err = owner.Of(ctx); o != owner.Nobody || err != nil {
-		return o, true, err
-	}
-	return owner.Owner{Text: c.id, ID: c.owners.Add(1)}, false, nil
-}
