@@ -103,10 +103,7 @@ func (c *Client) Check(ctx context.Context) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		e.ended = []error{ctx.Err()}
-		if cause := context.Cause(ctx); cause != ctx.Err() {
-			e.ended = append(e.ended, cause)
-		}
+		e.ended = endsOf(ctx)
 	case c.holds.Context().Err() != nil:
 		e.ended = []error{ErrClosed}
 	case len(e.problems) == 0:

@@ -377,15 +377,20 @@ type waitError struct {
 // newWaitError is the error of a wait that ctx ended. last is the error of the
 // last try, or nil.
 func newWaitError(ctx context.Context, name string, last error) error {
-	ctx = wait.Sound(ctx)
-	errs := []error{ctx.Err()}
-	if cause := context.Cause(ctx); cause != ctx.Err() {
-		errs = append(errs, cause)
-	}
+	errs := endsOf(wait.Sound(ctx))
 	if last != nil {
 		errs = append(errs, last)
 	}
 	return &waitError{name: name, errs: errs}
+}
+
+// endsOf returns the error of a context that has ended, and its cause if that is another one.
+func endsOf(ctx context.Context) []error {
+	errs := []error{ctx.Err()}
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		errs = append(errs, cause)
+	}
+	return errs
 }
 
 func (e *waitError) Error() string {
