@@ -163,36 +163,18 @@ type Config struct {
 // withDefaults returns cfg with every zero field set, or all its faults.
 func (cfg Config) withDefaults() (Config, error) {
 	var errs []error
-	between := func(field string, d *time.Duration, standard, least, most time.Duration) {
-		if *d == 0 {
-			*d = standard
-		}
-		if *d < least || *d > most {
-			errs = append(errs, fmt.Errorf("lock: Config.%s is %v: it must be from %v to %v", field, *d, least, most))
-			*d = standard // so that the bounds that depend on the field make sense
-		}
-	}
-	between("Lease", &cfg.Lease, DefaultLease, MinLease, MaxLease)
+	between(&errs, "Config.Lease", &cfg.Lease, DefaultLease, MinLease, MaxLease)
 	if cfg.Lease%time.Millisecond != 0 {
 		errs = append(errs, fmt.Errorf("lock: Config.Lease is %v: it must be whole milliseconds", cfg.Lease))
 		cfg.Lease = DefaultLease
 	}
-	between("MaxPoll", &cfg.MaxPoll, DefaultMaxPoll, time.Millisecond, time.Hour)
-	between("IOTimeout", &cfg.IOTimeout, min(DefaultIOTimeout, cfg.Lease/10), time.Millisecond, cfg.Lease/10)
-	between("UnlockTimeout", &cfg.UnlockTimeout, max(DefaultUnlockTimeout, cfg.IOTimeout), cfg.IOTimeout, time.Hour)
-	if cfg.Connections == 0 {
-		cfg.Connections = DefaultConnections
-	}
-	if cfg.Connections < 1 || cfg.Connections > maxConnections {
-		errs = append(errs, fmt.Errorf("lock: Config.Connections is %d: it must be from 1 to %d", cfg.Connections, maxConnections))
-		cfg.Connections = DefaultConnections
-	}
-	if cfg.Replicas < 0 || cfg.Replicas > maxReplicas {
-		errs = append(errs, fmt.Errorf("lock: Config.Replicas is %d: it must be from 0 to %d", cfg.Replicas, maxReplicas))
-		cfg.Replicas = 0
-	}
+	between(&errs, "Config.MaxPoll", &cfg.MaxPoll, DefaultMaxPoll, time.Millisecond, time.Hour)
+	between(&errs, "Config.IOTimeout", &cfg.IOTimeout, min(DefaultIOTimeout, cfg.Lease/10), time.Millisecond, cfg.Lease/10)
+	between(&errs, "Config.UnlockTimeout", &cfg.UnlockTimeout, max(DefaultUnlockTimeout, cfg.IOTimeout), cfg.IOTimeout, time.Hour)
+	between(&errs, "Config.Connections", &cfg.Connections, DefaultConnections, 1, maxConnections)
+	between(&errs, "Config.Replicas", &cfg.Replicas, 0, 0, maxReplicas)
 	if cfg.Replicas != 0 {
-		between("ReplicaTimeout", &cfg.ReplicaTimeout, max(cfg.IOTimeout.Truncate(time.Millisecond), time.Millisecond), time.Millisecond, cfg.Lease/10)
+		between(&errs, "Config.ReplicaTimeout", &cfg.ReplicaTimeout, max(cfg.IOTimeout.Truncate(time.Millisecond), time.Millisecond), time.Millisecond, cfg.Lease/10)
 	} else if cfg.ReplicaTimeout != 0 {
 		errs = append(errs, fmt.Errorf("lock: Config.ReplicaTimeout is %v: it needs Config.Replicas", cfg.ReplicaTimeout))
 	}
@@ -219,23 +201,20 @@ func (cfg *Config) forRenewal() (errs []error) {
 	if cfg.MaxHold != 0 && cfg.MaxHold < cfg.Lease {
 		errs = append(errs, fmt.Errorf("lock: Config.MaxHold is %v: it must be 0 (no limit) or at least Lease = %v", cfg.MaxHold, cfg.Lease))
 	}
-	for _, field := range []struct {
-		name           string
-		n              *int
-		standard, most int
-	}{
-		{"MaxBatch", &cfg.MaxBatch, renewal.DefaultMaxBatch, renewal.MaxMaxBatch},
-		{"Dispatchers", &cfg.Dispatchers, renewal.DefaultDispatchers, renewal.MaxDispatchers},
-	} {
-		if *field.n == 0 {
-			*field.n = field.standard
-		}
-		if *field.n < 1 || *field.n > field.most {
-			errs = append(errs, fmt.Errorf("lock: Config.%s is %d: it must be from 1 to %d", field.name, *field.n, field.most))
-			*field.n = field.standard
-		}
-	}
+	between(&errs, "Config.MaxBatch", &cfg.MaxBatch, renewal.DefaultMaxBatch, 1, renewal.MaxMaxBatch)
+	between(&errs, "Config.Dispatchers", &cfg.Dispatchers, renewal.DefaultDispatchers, 1, renewal.MaxDispatchers)
 	return errs
+}
+
+// between gives a field that is zero its default. It appends an error if the field is out of its bounds.
+func between[N int | time.Duration](errs *[]error, field string, n *N, standard, least, most N) {
+	if *n == 0 {
+		*n = standard
+	}
+	if *n < least || *n > most {
+		*errs = append(*errs, fmt.Errorf("lock: %s is %v: it must be from %v to %v", field, *n, least, most))
+		*n = standard // so that the bounds that depend on the field make sense
+	}
 }
 
 // label returns the end of the ids of clients on that host.

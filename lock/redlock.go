@@ -120,16 +120,8 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 				"give each member a server of its own, and so a client of its own", i))
 		}
 	}
-	between := func(field string, d *time.Duration, standard, least, most time.Duration) {
-		if *d == 0 {
-			*d = standard
-		}
-		if *d < least || *d > most {
-			errs = append(errs, fmt.Errorf("lock: RedLockConfig.%s is %v: it must be from %v to %v", field, *d, least, most))
-		}
-	}
-	between("LongestLease", &cfg.LongestLease, lease, lease, MaxLease)
-	between("MemberTimeout", &cfg.MemberTimeout, timeout, time.Millisecond, timeout)
+	between(&errs, "RedLockConfig.LongestLease", &cfg.LongestLease, lease, lease, MaxLease)
+	between(&errs, "RedLockConfig.MemberTimeout", &cfg.MemberTimeout, timeout, time.Millisecond, timeout)
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
