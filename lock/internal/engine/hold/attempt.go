@@ -3,6 +3,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
@@ -218,6 +219,10 @@ func (a *attempt) Reenter(ctx context.Context, h *Hold) (o wire.Outcome) {
 	}
 	a.held, o = h.reenter(ctx, a.Lease, a.Renewed)
 	return o
+}
+
+func errOtherKind(name string) error {
+	return fmt.Errorf("lock: %q is held by the same owner as another kind of lock: use a name for one kind only", name)
 }
 
 // Follows implements locktable.Acquisition.

@@ -45,7 +45,7 @@
 //	attempt.go  sends one script and makes a hold of its answer; late and lost answers: claim.go
 //	hold.go     what a hold and a Held are, and what other packages ask a hold
 //	held.go     what a user asks a Held, and what ends with it
-//	extend.go   Extend and re-entry; guard.go, renewing.go: who renews a hold, and whether
+//	extend.go   Extend, re-entry and Guard; renewing.go: who renews a hold, and whether
 //	turn.go     the scripts of one hold, one after the other
 //	unlock.go   one count less, and the end: run.go in memory, release.go by a script
 //	loss.go     the end by a loss: who is told, and in which order

@@ -10,6 +10,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/support/work"
@@ -54,6 +55,18 @@ type Observer interface {
 	Released(ctx context.Context, h *Hold, err error)
 	// Lost is called when h was lost, and err says why. It must not block.
 	Lost(h *Hold, err error)
+}
+
+// Errors makes the errors for users.
+type Errors interface {
+	// Of returns the error of a call with ctx about the lock of that name. It is nil if o says that
+	// the call has what it wanted.
+	Of(ctx context.Context, name string, o wire.Outcome) error
+	// NotHeld returns the error of a Held that was unlocked before.
+	NotHeld(name string) error
+	// Lost returns the error of a hold that was lost. refusal is the error with which its server
+	// last refused a renewal, or nil.
+	Lost(name string, why renewal.Reason, token int64, refusal error) error
 }
 
 // Counts has the counters of an Engine.

@@ -134,3 +134,13 @@ func (h *Hold) openFor() time.Duration {
 	}
 	return left
 }
+
+// busyError says that a script was not sent, because another script of its hold
+// was not answered while its caller waited.
+type busyError struct{ err error }
+
+func (e *busyError) Error() string {
+	return "another request of this hold is not answered yet: " + e.err.Error()
+}
+
+func (e *busyError) Unwrap() error { return e.err }
