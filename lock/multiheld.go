@@ -260,12 +260,12 @@ func (x *multiHold) release(ctx context.Context, parts []part, retakes []*retake
 	send := func(parts []part) {
 		for _, p := range parts {
 			waiting++
-			inBackground(p.Part.Held, func() { results <- p.Part.Unlock(ctx) })
+			inBackground(p.Part, func() { results <- p.Part.Unlock(ctx) })
 		}
 	}
 	for _, w := range retakes {
 		waiting++
-		inBackground(w.lost.Part.Held, func() {
+		inBackground(w.lost.Part, func() {
 			<-w.ended
 			results <- w.err
 		})

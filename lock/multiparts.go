@@ -7,11 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 )
 
 // part is a member's hold.
-type part = quorum.Seat[seated]
+type part = quorum.Seat[*hold.Held]
 
 // given returns what the user gets of x, which is watched.
 func (x *multiHold) given() *MultiHeld {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
 )
 
@@ -82,7 +83,7 @@ func (e *QuorumError) Is(target error) bool {
 func (e *QuorumError) final() bool { return e.Refused > e.Members-e.Quorum }
 
 // noQuorum returns the error of an attempt without a quorum.
-func (r *RedLock) noQuorum(y *quorum.Tally[seated]) *QuorumError {
+func (r *RedLock) noQuorum(y *quorum.Tally[*hold.Held]) *QuorumError {
 	e := &QuorumError{
 		Name: r.members[0].name, Members: len(r.members), Quorum: r.need,
 		Acquired: y.Count(quorum.Yes), Held: y.Count(quorum.Held), NoVote: y.Count(quorum.None),

@@ -187,11 +187,11 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	ask, cancel := context.WithTimeout(wait.Sound(ctx), r.cfg.MemberTimeout)
 	defer cancel()
 	began := time.Now()
-	ballots := make(chan quorum.Ballot[seated], len(r.members))
+	ballots := make(chan quorum.Ballot[*hold.Held], len(r.members))
 	for i := range r.members {
 		go r.members[i].c.cast.As("ask a member", func() { ballots <- r.ask(ask, i, t) })() // ends with ask; the loop below waits for it
 	}
-	y := quorum.NewTally[seated](len(r.members))
+	y := quorum.NewTally[*hold.Held](len(r.members))
 	hurried := false
 	for range r.members {
 		y.Add(<-ballots)
@@ -234,7 +234,7 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 }
 
 // elect makes a hold of the members that an attempt has taken, or releases them.
-func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[seated], from *founding, o owner.Owner) (*MultiHeld, error) {
+func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[*hold.Held], from *founding, o owner.Owner) (*MultiHeld, error) {
 	x := &multiHold{
 		from: from, need: r.need, spare: len(r.members) - r.need, spareTimeout: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
 	}
@@ -246,9 +246,9 @@ func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[seated], from *foun
 		case b.Vote == quorum.Yes:
 			x.parts = append(x.parts, r.partOf(b, from.terms))
 		default:
-			useless = append(useless, b.Part.Held)
+			useless = append(useless, b.Part)
 		}
-		taken = append(taken, b.Part.Held)
+		taken = append(taken, b.Part)
 	}
 	if len(x.parts) < r.need {
 		giveUp(ctx, taken)
@@ -266,7 +266,7 @@ func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[seated], from *foun
 }
 
 // partOf returns the hold of a member that has voted.
-func (r *RedLock) partOf(b quorum.Ballot[seated], t hold.Terms) part {
+func (r *RedLock) partOf(b quorum.Ballot[*hold.Held], t hold.Terms) part {
 	lease := t.Lease
 	if t.Renewed {
 		lease = r.members[b.Member].c.cfg.Lease
@@ -275,7 +275,7 @@ func (r *RedLock) partOf(b quorum.Ballot[seated], t hold.Terms) part {
 }
 
 // ask takes a member and returns its vote.
-func (r *RedLock) ask(ctx context.Context, i int, t hold.Terms) quorum.Ballot[seated] {
+func (r *RedLock) ask(ctx context.Context, i int, t hold.Terms) quorum.Ballot[*hold.Held] {
 	return quorum.Ask(ctx, i, r.voter(i, t), r.cfg.Durable)
 }
 

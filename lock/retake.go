@@ -118,7 +118,7 @@ func (w *retake) ask() (again bool) {
 	ctx := owner.With(context.Background(), x.owner, nil)
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
 	defer cancel()
-	left, again := quorum.AskAgain(ctx, w.how, w.lost.Member, r.voter(w.lost.Member, t), func(b quorum.Ballot[seated]) bool {
+	left, again := quorum.AskAgain(ctx, w.how, w.lost.Member, r.voter(w.lost.Member, t), func(b quorum.Ballot[*hold.Held]) bool {
 		return x.admit(w.seat, r.partOf(b, t))
 	})
 	if left.Took {

@@ -11,14 +11,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
-// seated is the Held of one member of a MultiLock or a RedLock.
-type seated struct{ *hold.Held }
-
-// Ended implements quorum.Part.
-func (x seated) Ended() bool {
-	return x.Hold().Ended()
-}
-
 // voter is a member of a RedLock in one attempt.
 type voter struct {
 	*Mutex
@@ -26,17 +18,17 @@ type voter struct {
 	longest time.Duration // the longest lease that any process gives
 }
 
-var _ quorum.Member[seated] = voter{}
+var _ quorum.Member[*hold.Held] = voter{}
 
 // Take implements quorum.Member.
-func (m voter) Take(ctx context.Context) (seated, error) {
+func (m voter) Take(ctx context.Context) (*hold.Held, error) {
 	t := m.Terms
 	t.Wait = false
 	if t.Renewed {
 		t.Lease = m.c.cfg.Lease
 	}
 	held, err := m.acquire(ctx, t)
-	return seated{(*hold.Held)(held)}, err
+	return (*hold.Held)(held), err
 }
 
 // MayVote implements quorum.Member.

@@ -219,6 +219,9 @@ func forgotten(x forgettable) {
 // Watch ends when x does, see Done.
 func (x *Held) Watch() *watch.Watch { return &x.watched().Watch }
 
+// Ended reports whether the hold is lost, see Hold.Ended.
+func (x *Held) Ended() bool { return x.h.Ended() }
+
 // Renewed reports whether x needs renewal.
 func (x *Held) Renewed() bool {
 	x.h.mu.Lock()
