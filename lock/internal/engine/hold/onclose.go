@@ -87,22 +87,22 @@ func (r *releasing) run(ctx context.Context, holds []*Hold) {
 // sendAll is run but for the holders: they are told by the answers.
 func (r *releasing) sendAll(ctx context.Context, holds []*Hold) {
 	for try := 0; ctx.Err() == nil && r.await(ctx, r.batch); {
-		if failed := r.takeFailed(); len(failed) > 0 {
+		failed, idle := r.takeFailed()
+		switch {
+		case len(failed) > 0:
 			if wait.Pause(ctx, nil, wait.Backoff(r.k.cfg.Random, try)) == nil {
 				r.send(failed)
 			}
 			try++
-			continue
+		case len(holds) > 0:
+			n := min(r.batch, len(holds))
+			r.send(r.claim(holds[:n]))
+			holds = holds[n:]
+		case idle:
+			return
+		default:
+			r.await(ctx, 0)
 		}
-		if len(holds) == 0 {
-			if !r.await(ctx, 0) || !r.hasFailed() {
-				return
-			}
-			continue
-		}
-		n := min(r.batch, len(holds))
-		r.send(r.claim(holds[:n]))
-		holds = holds[n:]
 	}
 	r.claim(holds) // they are left
 }
@@ -175,19 +175,13 @@ func (r *releasing) await(ctx context.Context, most int) bool {
 	}
 }
 
-// takeFailed returns the holds whose release is to be sent again.
-func (r *releasing) takeFailed() []*Hold {
+// takeFailed returns the holds whose release is to be sent again. It reports whether no request is
+// under way.
+func (r *releasing) takeFailed() (failed []*Hold, idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	failed := r.failed
-	r.failed = nil
-	return failed
-}
-
-func (r *releasing) hasFailed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.failed) > 0
+	failed, r.failed = r.failed, nil
+	return failed, r.underWay == 0
 }
 
 // end returns how many were released. What is answered later does not count.
