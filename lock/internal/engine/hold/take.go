@@ -43,7 +43,7 @@ func (k *Engine) Take(ctx context.Context, w Wanted) (*Held, error) {
 		return (&rwAcquire{attempt: a}).take(ctx)
 	case Permits:
 		a.Owner = newPermits(w.Permits).asOwner()
-		return (&permitAcquire{a: a}).take(ctx)
+		return (&permitAcquire{attempt: a}).take(ctx)
 	}
 	x := &mutexAcquire{attempt: a}
 	return x.waitInLine(ctx, x, locktable.Request{})
@@ -139,41 +139,35 @@ func withdraw(k *Engine, name, writer string) {
 // writer repeats it in each MaxPoll.
 func announcement(cfg *Config) time.Duration { return 2*cfg.MaxPoll + cfg.IOTimeout }
 
-// permitAcquire is a call of PermitSemaphore.Acquire and its like.
-type permitAcquire struct {
-	locktable.Unowned[*Hold]
-	a attempt
-}
+// permitAcquire is a call of PermitSemaphore.Acquire and its like. Permits have no owner, so they
+// are neither re-entered nor handed over.
+type permitAcquire struct{ attempt }
 
 func (x *permitAcquire) take(ctx context.Context) (*Held, error) {
-	needs := x.a.Permits
-	if x.a.Fewer {
+	needs := x.Permits
+	if x.Fewer {
 		needs = 1
 	}
-	return x.a.waitInLine(ctx, x, locktable.Request{Needs: needs})
+	return x.waitInLine(ctx, x, locktable.Request{Needs: needs})
 }
-
-// Channel implements locktable.Acquisition.
-func (x *permitAcquire) Channel() string { return x.a.Channel() }
 
 // Refusal implements locktable.Acquisition.
 func (x *permitAcquire) Refusal(time.Duration) wire.Outcome {
-	return wire.Outcome{Result: wire.Refused, Wanted: x.a.Permits}
+	return wire.Outcome{Result: wire.Refused, Wanted: x.Permits}
 }
 
 // Try implements locktable.Acquisition.
 func (x *permitAcquire) Try(ctx context.Context) wire.Outcome {
-	a := &x.a
-	k := a.k
+	k := x.k
 	if !k.Orphans.Begin() {
 		return wire.Outcome{Result: wire.Closed}
 	}
-	ids := permitIDs(a.Owner)
+	ids := permitIDs(x.Owner)
 	n := ids.n()
 	began := time.Now()
-	ans := a.send(ctx, wire.PermitTake{
-		Name: a.Name, IDs: ids.Text, N: n, Fewer: a.Fewer, Lease: a.Lease, Now: began, Publish: k.Network.Publisher(a.Name),
-	}.Call(), a.lateHandler(wire.ReadPermits, nil))
+	ans := x.send(ctx, wire.PermitTake{
+		Name: x.Name, IDs: ids.Text, N: n, Fewer: x.Fewer, Lease: x.Lease, Now: began, Publish: k.Network.Publisher(x.Name),
+	}.Call(), x.lateHandler(wire.ReadPermits, nil))
 	if !ans.Left {
 		defer k.Orphans.End()
 	}
@@ -181,12 +175,12 @@ func (x *permitAcquire) Try(ctx context.Context) wire.Outcome {
 	o.Wanted = n
 	switch {
 	case o.Result != wire.Granted:
-		return a.failTry(o, ans)
-	case o.Taken != n && !a.Fewer:
-		a.retire(time.Time{}) // a copy of this request came before, and what it took is partly gone
+		return x.failTry(o, ans)
+	case o.Taken != n && !x.Fewer:
+		x.retire(time.Time{}) // a copy of this request came before, and what it took is partly gone
 		return wire.Outcome{Result: wire.Unknown, Op: "acquire", Cause: fmt.Errorf("%d permits instead of %d", o.Taken, n)}
 	}
-	a.Owner = ids.first(o.Taken).asOwner()
+	x.Owner = ids.first(o.Taken).asOwner()
 	ans.Stamp = began // what Redis was told counts from then, not from when it was sent
-	return a.grant(ctx, ans, o)
+	return x.grant(ctx, ans, o)
 }
