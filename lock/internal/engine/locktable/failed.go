@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
@@ -102,7 +103,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 // w. Redis has said that the lock is held, but not by whom.
 func (w *Waiter[H]) metLocked() (ours H, doubtful bool) {
 	var none H
-	if ours = w.shard.liveLocked(w.key.Name); ours == none {
+	if ours = w.shard.liveLocked(w.key.Name, owner.Nobody); ours == none {
 		return none, false
 	}
 	if w.last.By != wire.Foreign {

@@ -77,27 +77,15 @@ func (s *shard[H]) heldForLocked() float64 {
 // enterable reports whether its owner can re-enter h.
 func enterable[H Hold](h H) bool { return !h.Leaving() && !h.Over() }
 
-// liveLocked returns the exclusive hold of a name that can be re-entered, or nil.
-func (s *shard[H]) liveLocked(name string) (h H) {
-	var none H
-	if h = s.holds.get(name); h != none && enterable(h) {
+// liveLocked returns the exclusive hold of a name that its owner o can re-enter, or nil. With
+// owner.Nobody it returns that of any owner.
+func (s *shard[H]) liveLocked(name string, o owner.Owner) (none H) {
+	fits := func(h H) bool { return enterable(h) && (o == owner.Nobody || h.Owner() == o) }
+	if h := s.holds.get(name); h != none && fits(h) {
 		return h
 	}
 	for _, h := range slices.Backward(s.older[name]) {
-		if enterable(h) {
-			return h
-		}
-	}
-	return none
-}
-
-// ownLocked returns the exclusive hold of a name that its owner o can re-enter, or nil.
-func (s *shard[H]) ownLocked(name string, o owner.Owner) (none H) {
-	if h := s.holds.get(name); h != none && h.Owner() == o && enterable(h) {
-		return h
-	}
-	for _, h := range slices.Backward(s.older[name]) {
-		if h.Owner() == o && enterable(h) {
+		if fits(h) {
 			return h
 		}
 	}

@@ -81,7 +81,7 @@ func (t *Table[H]) Live(name string) H {
 	s := t.shard(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.liveLocked(name)
+	return s.liveLocked(name, owner.Nobody)
 }
 
 // Shared appends the holds of a mode that is not exclusive.
@@ -98,7 +98,7 @@ func (t *Table[H]) Own(name string, o owner.Owner, m Mode) (none H) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m == Exclusive {
-		return s.ownLocked(name, o)
+		return s.liveLocked(name, o)
 	}
 	for _, h := range s.shared[sharedKey{name, o, m}] {
 		if enterable(h) {
@@ -201,7 +201,7 @@ func (t *Table[H]) Adopt(h H, w *Waiter[H]) bool {
 	var none H
 	old := none
 	if h.Mode() == Exclusive {
-		old = s.liveLocked(h.Name())
+		old = s.liveLocked(h.Name(), owner.Nobody)
 		s.meetsLocked(h.Name(), w)
 	}
 	s.addLocked(h)
