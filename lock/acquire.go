@@ -94,6 +94,10 @@ type unowned = locktable.Unowned[*hold.Hold]
 
 // waitInLine runs a call that takes from an object without owners.
 func (c *Client) waitInLine(ctx context.Context, k locktable.Key, wants locktable.Acquisition[*hold.Hold], r locktable.Request) error {
+	if err := c.admit(ctx, k.Name, nil); err != nil {
+		return err
+	}
+	defer c.table.End(k.Name)
 	w := c.table.NewWaiter(k, wants, r)
 	defer w.End()
 	return c.errors.Of(ctx, k.Name, w.Run(ctx))

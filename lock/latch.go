@@ -98,10 +98,6 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 		})
 		return err
 	}
-	if err := l.c.admit(ctx, l.name, nil); err != nil {
-		return err
-	}
-	defer l.c.table.End(l.name)
 	return l.c.waitInLine(ctx, locktable.Key{Name: l.name, Kind: waitqueue.Latch}, latchWait{l: l}, locktable.Request{})
 }
 

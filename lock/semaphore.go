@@ -173,10 +173,6 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		})
 		return err
 	}
-	if err := s.c.admit(ctx, s.name, nil); err != nil {
-		return err
-	}
-	defer s.c.table.End(s.name)
 	return s.c.waitInLine(ctx, locktable.Key{Name: s.name, Kind: waitqueue.Permits}, semaphoreAcquire{s: s, n: n}, locktable.Request{Needs: n, Final: true, Try: !wait})
 }
 
