@@ -312,6 +312,7 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 		t.Run(fmt.Sprint(closes), func(t *testing.T) {
 			play(t, func(t *testing.T, c *client) {
 				first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+				require.True(t, c.table.Begin("a", false)) // an Unlock that goes on
 				require.NoError(t, first.run(t.Context(), Request{}))
 				w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, second, Request{Owner: second.as})
 				require.Equal(t, waitqueue.DoWait, w.look(t.Context()).Do)
@@ -327,7 +328,15 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 				err := errorOf(t.Context(), w.Run(t.Context()))
 				if closes {
 					require.ErrorIs(t, err, errFakeClosed)
-					<-c.table.Idle() // it was passed on
+					time.Sleep(time.Second) // it was passed on, and is released by now
+					require.Zero(t, c.counts().Held)
+					select {
+					case <-c.table.Idle():
+						require.Fail(t, "an Unlock goes on")
+					default:
+					}
+					c.table.End("a")
+					<-c.table.Idle()
 				} else {
 					require.NoError(t, err)
 					require.Same(t, next, second.held)
