@@ -16,7 +16,7 @@ var (
 )
 
 func secondProbes(l *line, c *caller, in Instruction[int8]) Instruction[int8] {
-	if in == wait && l.first != nil && c == l.first.next && !l.first.fresh {
+	if in == wait && l.first != nil && c == l.first.next && !l.first.isFresh {
 		return probe
 	}
 	return in
@@ -30,28 +30,28 @@ func firstAloneReenters(l *line, c *caller, in Instruction[int8]) Instruction[in
 }
 
 func untakenIsNotReentered(_ *line, c *caller, in Instruction[int8]) Instruction[int8] {
-	if p := c.party; in.Do == DoReenter && p.holds != nil && p.holds.state == granted {
+	if g := c.group; in.Do == DoReenter && g.holds != nil && g.holds.state == granted {
 		return wait
 	}
 	return in
 }
 
 func tryPasses(_ *line, c *caller, in Instruction[int8]) Instruction[int8] {
-	if in.Do == DoRefuse && c.asked == 0 {
+	if in.Do == DoRefuse && c.probedUpTo == 0 {
 		return probe
 	}
 	return in
 }
 
 func ownerProbesTwice(_ *line, c *caller, in Instruction[int8]) Instruction[int8] {
-	if p := c.party; in == wait && p.probes > 0 && c == p.aside[0].first {
+	if g := c.group; in == wait && g.probes > 0 && c == g.besideLine[0].first {
 		return probe
 	}
 	return in
 }
 
 func releaseBlocks(l *line, c *caller, in Instruction[int8]) Instruction[int8] {
-	if in == probe && c == l.first && l.holds > 0 {
+	if in == probe && c == l.first && l.holdCount > 0 {
 		return wait
 	}
 	return in

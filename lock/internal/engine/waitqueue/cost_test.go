@@ -17,9 +17,9 @@ func joinAndLeave(n int, owner func(i int) int, order []int) (worst uint64) {
 	l := NewLine[int, *int](Exclusive, &testRun)
 	callers := make([]Caller[int, *int], n)
 	looks := func(event func()) {
-		before := l.looks
+		before := l.updates
 		event()
-		worst = max(worst, l.looks-before)
+		worst = max(worst, l.updates-before)
 	}
 	for i := range callers {
 		callers[i].Owner = owner(i)
@@ -55,12 +55,12 @@ func TestWhoSharesAnOwnerIsToldOnce(t *testing.T) {
 		l.Join(&callers[i])
 	}
 	l.Began(&callers[0])
-	before := l.looks
+	before := l.updates
 	require.Len(t, l.Took(&callers[0], new(int)).Wake, 999)
-	require.LessOrEqual(t, l.looks-before, uint64(999+most))
-	before = l.looks
+	require.LessOrEqual(t, l.updates-before, uint64(999+most))
+	before = l.updates
 	require.Empty(t, l.Leave(&callers[1]).Wake)
-	require.LessOrEqual(t, l.looks-before, uint64(most))
+	require.LessOrEqual(t, l.updates-before, uint64(most))
 }
 
 func TestNothingIsAllocatedButTheCaller(t *testing.T) {
@@ -85,8 +85,8 @@ func TestNothingIsAllocatedButTheCaller(t *testing.T) {
 		l.Leave(&c[3])
 		l.Leave(&c[2])
 	}))
-	require.Zero(t, l.parties.n, "a line that is never empty would keep all owners")
-	require.Nil(t, l.parties.first)
+	require.Zero(t, l.groups.n, "a line that is never empty would keep all owners")
+	require.Nil(t, l.groups.first)
 }
 
 // BenchmarkJoinAndLeave measures a caller that joins and leaves a line of waiting

@@ -31,7 +31,7 @@ package waitqueue
 //	DoRefuse, DoReturn, DoGiveUp, and a context that ends: Leave
 //
 // The first in line is also woken when a message comes, and when another caller
-// told an answer.
+// has reported an answer.
 //
 // The last Unlock of a hold calls Leaving. If Leaving names a caller, the hold
 // may be handed to that caller, and Handed says that it was. This happens in

@@ -52,7 +52,7 @@ func (w *world) encode(b []byte) []byte {
 	l, p := &w.line, &w.probe
 	bl := w.left
 	e.put(bl.unknown, bl.late, bl.lost, bl.deaf, bl.silent, bl.close, w.other, w.free, w.taken, w.messages)
-	e.put(w.ghosts[0], w.ghosts[1], w.late[0], w.late[1], int8(l.run), w.runs)
+	e.put(w.ghosts[0], w.ghosts[1], w.late[0], w.late[1], int8(l.runLength), w.runs)
 	if w.other != 0 {
 		e.time(w.otherEnd, 0)
 	}
@@ -113,14 +113,14 @@ func (w *world) encode(b []byte) []byte {
 		if !w.inLine(i) {
 			continue
 		}
-		e.bits(c.asleep, c.token, c.waited, q.probing, q.fresh, q.may, q.refused, q.served)
+		e.bits(c.asleep, c.token, c.waited, q.isProbing, q.isFresh, q.mayProbe, q.isRefused, q.foundOpen)
 		e.in(w.line.Instruction(q))
 		e.put(int8(c.before&here), int8(came(q.number)), c.outcome)
 		if c.asleep && !c.token {
 			e.time(c.until, 0)
 		}
 		if c.phase == flying {
-			e.put(int8(c.probedAsked&here), int8(came(q.asked)))
+			e.put(int8(c.probedAsked&here), int8(came(q.probedUpTo)))
 			e.bits(c.executed, c.yes, c.passes)
 			if c.executed {
 				e.put(c.left, int8(c.ttl))
@@ -152,7 +152,7 @@ func (w *world) encode(b []byte) []byte {
 	e.put(-2)
 	if w.sc.kind == ReadWrite {
 		for n := range w.sc.calls {
-			if q := &w.callers[n]; q.list != nil && q.party != nil && q.list == &q.party.line[1] && q.listPrev == nil {
+			if q := &w.callers[n]; q.list != nil && q.group != nil && q.list == &q.group.inLine[1] && q.listPrev == nil {
 				for c := q; c != nil; c = c.listNext {
 					e.put(w.id(c))
 				}
@@ -160,7 +160,7 @@ func (w *world) encode(b []byte) []byte {
 		}
 		e.put(-3)
 		for n := range w.sc.calls {
-			for h := w.callers[n].founded.holds; h != nil && w.callers[n].founded.members > 0; h = h.next {
+			for h := w.callers[n].newGroup.holds; h != nil && w.callers[n].newGroup.members > 0; h = h.next {
 				e.put(h.h, int8(h.state))
 			}
 		}

@@ -19,38 +19,38 @@ type Run struct {
 // wait that need the object. Handed or Gone must follow, in the same step or when Redis
 // has answered.
 func (l *Line[O, H]) Leaving(o O, h H, now Instant, yields bool) (next *Caller[O, H], over bool, done Step[O, H]) {
-	l.begin()
-	n := l.parties.hold(o, h)
+	l.beginStep()
+	n := l.groups.findHold(o, h)
 	if n == nil || n.state == leaving {
 		return nil, false, l.step
 	}
-	p := n.party
+	g := n.group
 	n.state = leaving
 	l.blocking--
-	l.after(p)
-	if l.closed || l.kind != Exclusive || l.first == nil || l.first.granted || l.limits.Length == 0 {
+	l.updateConcerned(g)
+	if l.closed || l.kind != Exclusive || l.first == nil || l.first.isGranted || l.limits.Length == 0 {
 		return nil, false, l.step
 	}
-	n.over = yields || l.runOver(now)
-	return l.first, n.over, l.step
+	n.endsRun = yields || l.isRunOver(now)
+	return l.first, n.endsRun, l.step
 }
 
-func (l *Line[O, H]) runOver(now Instant) bool {
-	if l.run == 0 {
+func (l *Line[O, H]) isRunOver(now Instant) bool {
+	if l.runLength == 0 {
 		return false
 	}
-	all := l.run >= l.turns()
+	all := l.runLength >= l.maxTurns()
 	if all {
-		l.brief = now < l.runStart.Add(l.limits.Brief)
+		l.wasBrief = now < l.runStart.Add(l.limits.Brief)
 	}
-	return all && !l.brief || l.run >= l.limits.Length || now > l.runStart.Add(l.limits.Time)
+	return all && !l.wasBrief || l.runLength >= l.limits.Length || now > l.runStart.Add(l.limits.Time)
 }
 
-// turns returns how many hand-overs a run may have that is not brief.
-func (l *Line[O, H]) turns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
+// maxTurns returns how many hand-overs a run may have that is not brief.
+func (l *Line[O, H]) maxTurns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
 
 // Run returns how many hand-overs led to the present hold.
-func (l *Line[O, H]) Run() int { return l.run }
+func (l *Line[O, H]) Run() int { return l.runLength }
 
 // Sofar is the state of a run while no caller is in line.
 type Sofar struct {
@@ -65,52 +65,52 @@ func (r Sofar) Running() bool { return r.run > 0 }
 // Pause returns the run that led to the present hold, for Resume of the next Line. A
 // run does not end because its Line is dropped.
 func (l *Line[O, H]) Pause() Sofar {
-	if l.run == 0 {
+	if l.runLength == 0 {
 		return Sofar{}
 	}
-	return Sofar{l.run, l.runStart, l.brief}
+	return Sofar{l.runLength, l.runStart, l.wasBrief}
 }
 
 // Resume makes r the run that led to the hold that was just given to Held.
-func (l *Line[O, H]) Resume(r Sofar) { l.run, l.runStart, l.brief = r.run, r.start, r.brief }
+func (l *Line[O, H]) Resume(r Sofar) { l.runLength, l.runStart, l.wasBrief = r.run, r.start, r.brief }
 
 // Ahead returns how many more hand-overs the run of the next hold may have. The next hold
 // is handed over in the present run or, if over, as the first of another run.
 func (l *Line[O, H]) Ahead(over bool) int {
-	n := l.turns()
-	if l.brief { // this run is brief, or the last one was
+	n := l.maxTurns()
+	if l.wasBrief { // this run is brief, or the last one was
 		n = l.limits.Length
 	}
 	if over {
 		return n
 	}
-	return max(n-l.run-1, 0)
+	return max(n-l.runLength-1, 0)
 }
 
 // Handed records that the hold to of next has replaced h. Leaving named next. If next has
 // left, or the Line is closed, Step.PassOn has to.
 func (l *Line[O, H]) Handed(o O, h H, next *Caller[O, H], to H, now Instant) Step[O, H] {
-	l.begin()
+	l.beginStep()
 	over := false
-	if n := l.parties.hold(o, h); n != nil {
-		over = n.over
-		l.unhold(n) // it was leaving, so no caller had the instruction to re-enter it
+	if n := l.groups.findHold(o, h); n != nil {
+		over = n.endsRun
+		l.removeHold(n) // it was leaving, so no caller had the instruction to re-enter it
 	}
 	if over {
-		l.run = 0
-	} else if l.run++; l.run == 1 {
+		l.runLength = 0
+	} else if l.runLength++; l.runLength == 1 {
 		l.runStart = now
 	}
-	p := l.parties.found(next.Owner, &next.founded)
-	if next.number == 0 || next.granted || l.closed {
-		l.hold(p, &holding[O, H]{}, to, false, held)
+	g := l.groups.findOrAdd(next.Owner, &next.newGroup)
+	if next.number == 0 || next.isGranted || l.closed {
+		l.addHold(g, &ownHold[O, H]{}, to, false, held)
 		l.step.PassOn = append(l.step.PassOn, to)
 	} else {
-		next.granted = true
-		l.hold(p, &next.own, to, false, granted)
-		next.own.caller = next
+		next.isGranted = true
+		l.addHold(g, &next.hold, to, false, granted)
+		next.hold.caller = next
 	}
-	l.look(next)
-	l.after(p)
+	l.update(next)
+	l.updateConcerned(g)
 	return l.step
 }

@@ -51,23 +51,23 @@ type Caller[O, H comparable] struct {
 	// User belongs to the user of the package. Line does not read it.
 	User any
 
-	number  uint64 // by arrival; 0: it has not joined
-	asked   uint64 // the number of the last caller that had joined when its probe began
-	probing bool   // it asks Redis now
-	fresh   bool   // it did not have to wait when it came, and was not refused yet; in QueueInRedis only the latter
-	may     bool   // with Try: nobody waited when its turn to probe came
-	refused bool   // with Try: it gets nothing
-	served  bool   // Latch
-	granted bool   // own was handed to it, and it has not taken it
-	told    Instruction[H]
+	number      uint64 // by arrival; 0: it has not joined
+	probedUpTo  uint64 // the number of the last caller that had joined when its probe began
+	isProbing   bool   // it asks Redis now
+	isFresh     bool   // it did not have to wait when it came, and was not refused yet; in QueueInRedis only the latter
+	mayProbe    bool   // with Try: nobody waited when its turn to probe came
+	isRefused   bool   // with Try: it gets nothing
+	foundOpen   bool   // Latch
+	isGranted   bool   // hold was handed to it, and it has not taken it
+	instruction Instruction[H]
 
 	prev, next *Caller[O, H] // in line, or among those that do not wait
 
-	party              *party[O, H] // of its owner; nil in Permits and Latch
-	list               *list[O, H]  // of its party, that it is in; nil: none
+	group              *ownerGroup[O, H] // of its owner; nil in Permits and Latch
+	list               *list[O, H]       // the list of its group that it is in; nil: none
 	listPrev, listNext *Caller[O, H]
-	founded            party[O, H] // its party, if it is the first of its owner
-	own                holding[O, H]
+	newGroup           ownerGroup[O, H] // becomes group if no other caller or hold of its owner is there
+	hold               ownHold[O, H]
 }
 
 // Step is the result of an event. The slices are valid until the next event.
@@ -89,28 +89,28 @@ type Line[O, H comparable] struct {
 	kind   Kind // immutable
 	limits *Run // immutable
 
-	closed  bool
-	joined  uint64 // how many have joined; the number of the last one
-	callers int    // how many have not left
+	closed      bool
+	joinCount   uint64 // how many have joined; the number of the last one
+	callerCount int    // how many have not left
 
 	first, last *Caller[O, H] // the callers in line, by arrival
 	tries       *Caller[O, H] // the callers that do not wait
-	standing    [2]int        // how many are in line, by mode
+	inLine      [2]int        // how many are in line, by mode
 	waiting     [2]int        // how many of these are not fresh, by mode
 
-	parties parties[O, H]
+	groups ownerGroups[O, H]
 
-	holds    int // own holds
-	blocking int // how many of these are not being released
-	run      int // hand-overs that led to the present hold
-	runStart Instant
-	brief    bool // when last all callers had had a turn in a run, the run had not taken Run.Brief
+	holdCount int // own holds
+	blocking  int // how many of these are not being released
+	runLength int // hand-overs that led to the present hold
+	runStart  Instant
+	wasBrief  bool // when last all callers had had a turn in a run, the run had not taken Run.Brief
 
-	step  Step[O, H]       // buffers
-	few   [2]*Caller[O, H] // step.Wake begins with it: a Line of one caller allocates nothing
-	looks uint64           // how often an instruction was computed, for tests
+	step       Step[O, H]       // buffers
+	wakeBuffer [2]*Caller[O, H] // step.Wake begins with it: a Line of one caller allocates nothing
+	updates    uint64           // how often an instruction was computed, for tests
 
-	bent func(*Line[O, H], *Caller[O, H], Instruction[H]) Instruction[H] // another rule; nil except in tests
+	testRule func(*Line[O, H], *Caller[O, H], Instruction[H]) Instruction[H] // another rule; nil except in tests
 }
 
 // NewLine returns an empty Line. limits must not change while the Line is used.
@@ -118,7 +118,7 @@ func NewLine[O, H comparable](k Kind, limits *Run) Line[O, H] {
 	return Line[O, H]{kind: k, limits: limits}
 }
 
-func mode(shared bool) int {
+func modeOf(shared bool) int {
 	if shared {
 		return 1
 	}
@@ -126,13 +126,13 @@ func mode(shared bool) int {
 }
 
 // Instruction returns what c must do now.
-func (l *Line[O, H]) Instruction(c *Caller[O, H]) Instruction[H] { return c.told }
+func (l *Line[O, H]) Instruction(c *Caller[O, H]) Instruction[H] { return c.instruction }
 
 // First returns the first caller in line, or nil.
 func (l *Line[O, H]) First() *Caller[O, H] { return l.first }
 
 // Len returns how many callers are in line.
-func (l *Line[O, H]) Len() int { return l.standing[0] + l.standing[1] }
+func (l *Line[O, H]) Len() int { return l.inLine[0] + l.inLine[1] }
 
 // Waiting returns how many callers in line had to wait for others, or were refused.
 func (l *Line[O, H]) Waiting() int { return l.waiting[0] + l.waiting[1] }
@@ -140,274 +140,273 @@ func (l *Line[O, H]) Waiting() int { return l.waiting[0] + l.waiting[1] }
 // Idle reports whether the Line may be dropped. That is so if every caller has left and
 // no hold is leaving. Other holds can be given to the next Line by Held, and a run by
 // Pause and Resume.
-func (l *Line[O, H]) Idle() bool { return l.callers == 0 && l.blocking == l.holds }
+func (l *Line[O, H]) Idle() bool { return l.callerCount == 0 && l.blocking == l.holdCount }
 
 // Join adds c. Its instruction then says whether it probes at once.
 func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
-	l.begin()
-	l.joined++
-	c.number = l.joined
-	l.callers++
-	m := mode(c.Shared)
+	l.beginStep()
+	l.joinCount++
+	c.number = l.joinCount
+	l.callerCount++
+	m := modeOf(c.Shared)
 	if l.kind.HasOwners() {
-		c.party = l.parties.join(c)
+		c.group = l.groups.addCaller(c)
 	}
 	if c.Try {
-		l.pushTry(c)
+		l.addTry(c)
 		switch {
-		case c.party != nil:
-			c.party.aside[m].push(c)
-			l.advance(c.party)
+		case c.group != nil:
+			c.group.besideLine[m].push(c)
+			l.admitBesideLine(c.group)
 		case l.mustWait(c):
 			c.refuse()
 		default:
-			c.may = true
+			c.mayProbe = true
 		}
-		l.look(c)
+		l.update(c)
 		return l.step
 	}
 	switch l.kind {
 	case Exclusive:
-		c.fresh = l.first == nil && l.blocking == 0
+		c.isFresh = l.first == nil && l.blocking == 0
 	case ReadWrite, ReadersAlone:
-		c.fresh = l.first == nil || c.Shared && l.standing[0] == 0
+		c.isFresh = l.first == nil || c.Shared && l.inLine[0] == 0
 	case QueueInRedis:
-		c.fresh = true
+		c.isFresh = true
 	case Permits:
-		c.fresh = l.waiting[0]+l.waiting[1] == 0
+		c.isFresh = l.waiting[0]+l.waiting[1] == 0
 	}
-	l.push(c)
-	if !c.fresh {
+	l.appendToLine(c)
+	if !c.isFresh {
 		l.waiting[m]++
 	}
-	if p := c.party; p != nil {
-		if c.fresh && (c.Shared || l.kind == QueueInRedis) {
-			p.aside[m].push(c)
+	if g := c.group; g != nil {
+		if c.isFresh && (c.Shared || l.kind == QueueInRedis) {
+			g.besideLine[m].push(c)
 		} else {
-			p.line[m].push(c)
+			g.inLine[m].push(c)
 		}
 	}
-	l.look(c)
+	l.update(c)
 	return l.step
 }
 
 // Began records that c probes now, as its instruction says.
 func (l *Line[O, H]) Began(c *Caller[O, H]) Step[O, H] {
-	l.begin()
-	c.probing, c.asked = true, l.joined
-	if p := c.party; p != nil {
-		p.probes++
-		if c.list != nil && c.list != &p.line[mode(c.Shared)] {
+	l.beginStep()
+	c.isProbing, c.probedUpTo = true, l.joinCount
+	if g := c.group; g != nil {
+		g.probes++
+		if c.list != nil && c.list != &g.inLine[modeOf(c.Shared)] {
 			c.list.remove(c)
 		}
 		if c.list == nil {
-			p.unlisted = c
+			g.unlisted = c
 		}
-		l.advance(p)
-		l.lookFirsts(p)
+		l.admitBesideLine(g)
+		l.updateFirsts(g)
 	}
-	l.look(c)
+	l.update(c)
 	return l.step
 }
 
 // Refused records that c's probe was answered and c did not get the object. c waits
 // on, or reads its instruction once more and leaves.
-func (l *Line[O, H]) Refused(c *Caller[O, H]) Step[O, H] { return l.ended(c, true) }
+func (l *Line[O, H]) Refused(c *Caller[O, H]) Step[O, H] { return l.probeFailed(c, true) }
 
 // Unanswered records that the outcome of c's probe is not known. It is like Refused,
 // but does not count for other callers.
-func (l *Line[O, H]) Unanswered(c *Caller[O, H]) Step[O, H] { return l.ended(c, false) }
+func (l *Line[O, H]) Unanswered(c *Caller[O, H]) Step[O, H] { return l.probeFailed(c, false) }
 
-func (l *Line[O, H]) ended(c *Caller[O, H], definite bool) Step[O, H] {
-	l.begin()
-	p := l.landed(c)
+func (l *Line[O, H]) probeFailed(c *Caller[O, H], definite bool) Step[O, H] {
+	l.beginStep()
+	g := l.endProbe(c)
 	if c.Try {
 		c.refuse()
 	} else {
-		l.settle(c)
+		l.startWaiting(c)
 	}
-	if p != nil {
+	if g != nil {
 		if definite {
-			l.sweep(p, c)
+			l.shareRefusal(g, c)
 		}
-		l.advance(p)
-		l.lookFirsts(p)
+		l.admitBesideLine(g)
+		l.updateFirsts(g)
 	}
-	l.look(c)
-	l.look(l.first)
+	l.update(c)
+	l.update(l.first)
 	return l.step
 }
 
-// landed ends c's probe.
-func (l *Line[O, H]) landed(c *Caller[O, H]) *party[O, H] {
-	if p := c.party; p != nil && c.probing {
-		p.probes--
-		if p.unlisted == c {
-			p.unlisted = nil
+// endProbe ends c's probe.
+func (l *Line[O, H]) endProbe(c *Caller[O, H]) *ownerGroup[O, H] {
+	if g := c.group; g != nil && c.isProbing {
+		g.probes--
+		if g.unlisted == c {
+			g.unlisted = nil
 		}
 	}
-	c.probing = false
-	return c.party
+	c.isProbing = false
+	return c.group
 }
 
-// settle makes c a caller that waits.
-func (l *Line[O, H]) settle(c *Caller[O, H]) {
-	if !c.fresh {
+// startWaiting makes c a caller that waits.
+func (l *Line[O, H]) startWaiting(c *Caller[O, H]) {
+	if !c.isFresh {
 		return
 	}
-	m := mode(c.Shared)
-	c.fresh = false
+	m := modeOf(c.Shared)
+	c.isFresh = false
 	l.waiting[m]++
-	if p := c.party; p != nil && c.list != &p.line[m] {
+	if g := c.group; g != nil && c.list != &g.inLine[m] {
 		if c.list != nil {
 			c.list.remove(c)
 		}
-		p.line[m].push(c)
+		g.inLine[m].push(c)
 	}
 }
 
 // refuse records that c, which does not wait, can get nothing from Redis.
 func (c *Caller[O, H]) refuse() {
-	c.refused = true
-	if p := c.party; p != nil {
+	c.isRefused = true
+	if g := c.group; g != nil {
 		if c.list != nil {
 			c.list.remove(c)
 		}
-		p.over[mode(c.Shared)].push(c)
+		g.refused[modeOf(c.Shared)].push(c)
 	}
 }
 
-// sweep gives the answer of c's probe to other callers of its owner. These are the
+// shareRefusal gives the answer of c's probe to other callers of its owner. These are the
 // callers that had joined when the probe began and wait for its answer.
-func (l *Line[O, H]) sweep(p *party[O, H], c *Caller[O, H]) {
-	aside := &p.aside[mode(c.Shared)]
-	for x := aside.first; x != nil && x.number <= c.asked; x = aside.first {
+func (l *Line[O, H]) shareRefusal(g *ownerGroup[O, H], c *Caller[O, H]) {
+	aside := &g.besideLine[modeOf(c.Shared)]
+	for x := aside.first; x != nil && x.number <= c.probedUpTo; x = aside.first {
 		if x.Try {
 			x.refuse()
 		} else {
-			l.settle(x)
+			l.startWaiting(x)
 		}
-		l.look(x)
+		l.update(x)
 	}
 }
 
 // Opened records that c's probe found the Latch open. That is the answer for all
 // callers that had joined when the probe began.
 func (l *Line[O, H]) Opened(c *Caller[O, H]) Step[O, H] {
-	l.begin()
-	c.probing = false
-	for x := l.first; x != nil && x.number <= c.asked; x = l.first {
-		l.remove(x)
-		x.served = true
-		l.look(x)
+	l.beginStep()
+	c.isProbing = false
+	for x := l.first; x != nil && x.number <= c.probedUpTo; x = l.first {
+		l.removeFromLine(x)
+		x.foundOpen = true
+		l.update(x)
 	}
-	l.look(l.first)
+	l.update(l.first)
 	return l.step
 }
 
 // Took records that c's probe took the hold h. c leaves. If the Line is closed, h is
 // in Step.PassOn, and c has nothing.
 func (l *Line[O, H]) Took(c *Caller[O, H], h H) Step[O, H] {
-	l.begin()
-	l.landed(c)
-	p, n := c.party, &c.own
-	if n.party != nil {
-		n = &holding[O, H]{} // c.own is another hold, which was handed to c
+	l.beginStep()
+	l.endProbe(c)
+	g, n := c.group, &c.hold
+	if n.group != nil {
+		n = &ownHold[O, H]{} // c.hold is another hold, which was handed to c
 	}
 	if l.closed {
 		l.step.PassOn = append(l.step.PassOn, h)
 	}
-	l.hold(p, n, h, c.Shared, held)
-	if orphan, had := l.exit(c); had {
+	l.addHold(g, n, h, c.Shared, held)
+	if orphan, had := l.removeCaller(c); had {
 		l.step.PassOn = append(l.step.PassOn, orphan)
 	}
-	l.run = 0
-	l.after(p)
+	l.runLength = 0
+	l.updateConcerned(g)
 	return l.step
 }
 
 // Held adds a hold that was taken before the Line was made, or in another Line.
 func (l *Line[O, H]) Held(o O, shared bool, h H) Step[O, H] {
-	l.begin()
-	p := l.parties.found(o, &party[O, H]{})
-	l.hold(p, &holding[O, H]{}, h, shared, held)
-	l.after(p)
+	l.beginStep()
+	g := l.groups.findOrAdd(o, &ownerGroup[O, H]{})
+	l.addHold(g, &ownHold[O, H]{}, h, shared, held)
+	l.updateConcerned(g)
 	return l.step
 }
 
 // Take records that c takes the hold that was handed to it. c leaves.
 func (l *Line[O, H]) Take(c *Caller[O, H]) Step[O, H] {
-	l.begin()
-	l.landed(c)
-	c.granted = false
-	c.own.state = held
-	p := c.party
-	l.exit(c)
-	l.after(p)
+	l.beginStep()
+	l.endProbe(c)
+	c.isGranted = false
+	c.hold.state = held
+	g := c.group
+	l.removeCaller(c)
+	l.updateConcerned(g)
 	return l.step
 }
 
-// Leave records that c no longer wants the object. It costs the same however many wait (P36).
-// Its time is over, or it has
+// Leave records that c no longer wants the object, because its time is over, it has
 // re-entered a hold, or it returns as its instruction says. Leave may be called in
-// every state, and twice.
+// every state, and twice. It costs the same however many callers wait (P36).
 func (l *Line[O, H]) Leave(c *Caller[O, H]) Step[O, H] {
-	l.begin()
+	l.beginStep()
 	if c.number == 0 {
 		return l.step
 	}
-	l.landed(c)
-	p := c.party
-	if orphan, had := l.exit(c); had {
+	l.endProbe(c)
+	g := c.group
+	if orphan, had := l.removeCaller(c); had {
 		l.step.PassOn = append(l.step.PassOn, orphan)
 	}
-	l.after(p)
+	l.updateConcerned(g)
 	return l.step
 }
 
-// exit takes c out of the line and of all lists. It returns the hold that was handed
+// removeCaller takes c out of the line and of all lists. It returns the hold that was handed
 // to c and that c did not take.
-func (l *Line[O, H]) exit(c *Caller[O, H]) (orphan H, had bool) {
+func (l *Line[O, H]) removeCaller(c *Caller[O, H]) (orphan H, had bool) {
 	if c.number == 0 {
 		return orphan, false
 	}
-	if c.granted {
-		c.granted, c.own.state = false, held
-		orphan, had = c.own.h, true
+	if c.isGranted {
+		c.isGranted, c.hold.state = false, held
+		orphan, had = c.hold.h, true
 	}
-	l.remove(c)
+	l.removeFromLine(c)
 	c.number = 0
-	l.callers--
-	if p := c.party; p != nil {
+	l.callerCount--
+	if g := c.group; g != nil {
 		if c.list != nil {
 			c.list.remove(c)
 		}
-		l.parties.leave(p)
+		l.groups.removeMember(g)
 	}
-	c.told = Instruction[H]{}
+	c.instruction = Instruction[H]{}
 	return orphan, had
 }
 
 // Has reports whether h is an own hold of that owner.
-func (l *Line[O, H]) Has(o O, h H) bool { return l.parties.hold(o, h) != nil }
+func (l *Line[O, H]) Has(o O, h H) bool { return l.groups.findHold(o, h) != nil }
 
 // Gone records that the hold h of that owner has ended. It was released or lost, or
 // its release is pending. The first in line is woken.
 func (l *Line[O, H]) Gone(o O, h H) Step[O, H] {
-	l.begin()
-	if n := l.parties.hold(o, h); n != nil {
-		c, p := n.grantee(), n.party
-		l.unhold(n)
+	l.beginStep()
+	if n := l.groups.findHold(o, h); n != nil {
+		c, g := n.grantee(), n.group
+		l.removeHold(n)
 		if c != nil {
-			c.granted = false
-			l.look(c)
+			c.isGranted = false
+			l.update(c)
 		}
-		if l.holds == 0 {
-			l.run = 0
+		if l.holdCount == 0 {
+			l.runLength = 0
 		}
-		l.after(p)
+		l.updateConcerned(g)
 	}
-	if f := l.first; f != nil && f.told.Do == DoProbe && l.kind != QueueInRedis {
+	if f := l.first; f != nil && f.instruction.Do == DoProbe && l.kind != QueueInRedis {
 		l.step.Wake = append(l.step.Wake, f) // it may be in Wake twice
 	}
 	return l.step
@@ -416,15 +415,15 @@ func (l *Line[O, H]) Gone(o O, h H) Step[O, H] {
 // Close makes all callers give up, including later ones. Holds that were handed to
 // callers are in Step.PassOn.
 func (l *Line[O, H]) Close() Step[O, H] {
-	l.begin()
+	l.beginStep()
 	l.closed = true
 	for _, list := range []*Caller[O, H]{l.first, l.tries} {
 		for c := list; c != nil; c = c.next {
-			if c.granted {
-				c.granted, c.own.state = false, held
-				l.step.PassOn = append(l.step.PassOn, c.own.h)
+			if c.isGranted {
+				c.isGranted, c.hold.state = false, held
+				l.step.PassOn = append(l.step.PassOn, c.hold.h)
 			}
-			l.look(c)
+			l.update(c)
 		}
 	}
 	return l.step
@@ -433,20 +432,20 @@ func (l *Line[O, H]) Close() Step[O, H] {
 // Closed reports whether Close was called.
 func (l *Line[O, H]) Closed() bool { return l.closed }
 
-// begin empties the buffers. It drops a buffer that Close has made long.
-func (l *Line[O, H]) begin() {
+// beginStep empties the buffers. It drops a buffer that Close has made long.
+func (l *Line[O, H]) beginStep() {
 	if cap(l.step.Wake) > 64 {
 		l.step.Wake = nil
 	}
 	if l.step.Wake == nil {
-		l.step.Wake = l.few[:]
+		l.step.Wake = l.wakeBuffer[:]
 	}
 	l.step.Wake, l.step.PassOn = l.step.Wake[:0], l.step.PassOn[:0]
 }
 
-// push puts c at the end of the line.
-func (l *Line[O, H]) push(c *Caller[O, H]) {
-	l.standing[mode(c.Shared)]++
+// appendToLine puts c at the end of the line.
+func (l *Line[O, H]) appendToLine(c *Caller[O, H]) {
+	l.inLine[modeOf(c.Shared)]++
 	c.prev = l.last
 	if l.last != nil {
 		l.last.next = c
@@ -456,22 +455,22 @@ func (l *Line[O, H]) push(c *Caller[O, H]) {
 	l.last = c
 }
 
-func (l *Line[O, H]) pushTry(c *Caller[O, H]) {
+func (l *Line[O, H]) addTry(c *Caller[O, H]) {
 	if c.next = l.tries; c.next != nil {
 		c.next.prev = c
 	}
 	l.tries = c
 }
 
-// remove takes c out of the line, or out of the callers that do not wait.
-func (l *Line[O, H]) remove(c *Caller[O, H]) {
-	if c.served {
+// removeFromLine takes c out of the line, or out of the callers that do not wait.
+func (l *Line[O, H]) removeFromLine(c *Caller[O, H]) {
+	if c.foundOpen {
 		return
 	}
 	if !c.Try {
-		m := mode(c.Shared)
-		l.standing[m]--
-		if !c.fresh {
+		m := modeOf(c.Shared)
+		l.inLine[m]--
+		if !c.isFresh {
 			l.waiting[m]--
 		}
 	}

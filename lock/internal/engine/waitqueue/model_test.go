@@ -89,7 +89,7 @@ func checkTwin(t *rapid.T, k Kind) {
 		id := rapid.SampledFrom(of).Draw(t, label)
 		return id, p.callers[id]
 	}
-	hold := func(states ...holdState) twinHold {
+	hold := func(states ...ownHoldState) twinHold {
 		var of []twinHold
 		for _, h := range p.twin.holds {
 			for _, s := range states {

@@ -62,7 +62,7 @@ func newPlacesWorld(sc *placesScenario) *placesWorld {
 	if sc.taken {
 		w.holder = anothers
 	}
-	w.line.bent = sc.bent
+	w.line.testRule = sc.bent
 	for i, c := range sc.calls {
 		w.callers[i] = caller{Owner: c.owner, Try: c.try}
 		w.request[i] = noRequest
@@ -304,7 +304,7 @@ func (w *placesWorld) check() {
 // asked says of all that have asked which of the callers had come then.
 func (w *placesWorld) asked() (out []uint64) {
 	for n := range w.callers {
-		out = append(out, w.callers[n].asked)
+		out = append(out, w.callers[n].probedUpTo)
 	}
 	return out
 }
@@ -320,7 +320,7 @@ func (w *placesWorld) code() string {
 				came |= 1 << n
 			}
 		}
-		fmt.Fprint(&b, c.id, c.probing, c.fresh, c.may, c.refused, c.over, came, c.settled > 0, ";")
+		fmt.Fprint(&b, c.id, c.probing, c.fresh, c.may, c.refused, c.over, came, c.waitOrder > 0, ";")
 	}
 	return b.String()
 }
@@ -363,14 +363,14 @@ func TestBugsOfPlacesAreFound(t *testing.T) {
 	}{
 		{"an owner asks twice for the first time", "one owner", ownerProbesTwice, "asks for the first time while"},
 		{"who has a place waits for its owner", "one owner", func(_ *line, c *caller, in Instruction[int8]) Instruction[int8] {
-			if in == probe && !c.Try && !c.fresh && !c.probing && c.party.probes > 0 {
+			if in == probe && !c.Try && !c.isFresh && !c.isProbing && c.group.probes > 0 {
 				return wait
 			}
 			return in
 		}, "does not show that it lives"},
 		{"only the first in line re-enters", "three callers of two owners", firstAloneReenters, "its owner has the lock"},
 		{"only the first in line asks", "three callers of two owners", func(l *line, c *caller, in Instruction[int8]) Instruction[int8] {
-			if in == probe && c != l.first && !c.probing {
+			if in == probe && c != l.first && !c.isProbing {
 				return wait
 			}
 			return in

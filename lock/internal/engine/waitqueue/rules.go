@@ -1,43 +1,43 @@
 package waitqueue
 
-// rule returns what c must do. No other function decides that.
-func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
-	p := c.party
+// instructionFor returns what c must do. No other function decides that.
+func (l *Line[O, H]) instructionFor(c *Caller[O, H]) Instruction[H] {
+	g := c.group
 	switch {
-	case c.granted:
-		return Instruction[H]{DoTake, c.own.h}
-	case c.served:
+	case c.isGranted:
+		return Instruction[H]{DoTake, c.hold.h}
+	case c.foundOpen:
 		return Instruction[H]{Do: DoReturn}
 	case l.closed:
 		return Instruction[H]{Do: DoGiveUp}
 	}
-	if p != nil {
-		if n := p.entered(c.Shared); n != nil {
+	if g != nil {
+		if n := g.reenterable(c.Shared); n != nil {
 			return Instruction[H]{DoReenter, n.h}
 		}
-		if n := p.entered(true); n != nil {
+		if n := g.reenterable(true); n != nil {
 			return Instruction[H]{DoGiveUp, n.h} // the owner would wait for itself
 		}
 	}
 	switch {
-	case c.refused:
+	case c.isRefused:
 		return Instruction[H]{Do: DoRefuse}
-	case c.probing:
+	case c.isProbing:
 		return Instruction[H]{Do: DoProbe}
-	case l.kind == QueueInRedis && !c.Try && !c.fresh:
+	case l.kind == QueueInRedis && !c.Try && !c.isFresh:
 		return Instruction[H]{Do: DoProbe} // its probes keep its place in Redis
-	case p != nil && p.probes > 0:
+	case g != nil && g.probes > 0:
 		// One owner has one probe at a time, because the hold of the first would
 		// refuse the second.
 	case l.kind != QueueInRedis && c == l.first:
 		if l.kind != Exclusive || l.blocking == 0 {
 			return Instruction[H]{Do: DoProbe}
 		}
-	case p == nil && (c.fresh || c.may):
+	case g == nil && (c.isFresh || c.mayProbe):
 		return Instruction[H]{Do: DoProbe}
-	case p != nil && c.list == &p.aside[mode(c.Shared)] && c == c.list.first:
+	case g != nil && c.list == &g.besideLine[modeOf(c.Shared)] && c == c.list.first:
 		return Instruction[H]{Do: DoProbe}
-	case p != nil && c.Shared && c == p.line[1].first && p.entered(false) != nil:
+	case g != nil && c.Shared && c == g.inLine[1].first && g.reenterable(false) != nil:
 		return Instruction[H]{Do: DoProbe} // its owner writes, and may read too
 	}
 	return Instruction[H]{}
@@ -47,7 +47,7 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 // callers that wait now.
 func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
 	if c.Shared && l.kind.hasReaders() {
-		return l.waiting[0] > 0 && c.party.entered(false) == nil
+		return l.waiting[0] > 0 && c.group.reenterable(false) == nil
 	}
 	if l.kind == QueueInRedis {
 		return false // Redis has the order
@@ -55,79 +55,79 @@ func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
 	return l.waiting[0]+l.waiting[1] > 0
 }
 
-// advance decides, when no other probe of p's owner runs, whether the first callers
-// of p beside the line may probe.
-func (l *Line[O, H]) advance(p *party[O, H]) {
-	for m := range p.aside {
-		for p.probes == 0 {
-			c := p.aside[m].first
-			if c == nil || !c.Try || c.may {
+// admitBesideLine decides whether the first callers of g beside the line may probe. It does
+// nothing while another probe of g's owner runs.
+func (l *Line[O, H]) admitBesideLine(g *ownerGroup[O, H]) {
+	for m := range g.besideLine {
+		for g.probes == 0 {
+			c := g.besideLine[m].first
+			if c == nil || !c.Try || c.mayProbe {
 				break
 			}
 			if !l.mustWait(c) {
-				c.may = true
+				c.mayProbe = true
 				break
 			}
 			c.refuse()
-			l.look(c)
+			l.update(c)
 		}
 	}
 }
 
-// look computes c's instruction. If it has changed, c is in Step.Wake.
-func (l *Line[O, H]) look(c *Caller[O, H]) {
+// update computes c's instruction. If it has changed, c is in Step.Wake.
+func (l *Line[O, H]) update(c *Caller[O, H]) {
 	if c == nil || c.number == 0 {
 		return
 	}
-	l.looks++
-	in := l.rule(c)
-	if l.bent != nil {
-		in = l.bent(l, c, in)
+	l.updates++
+	in := l.instructionFor(c)
+	if l.testRule != nil {
+		in = l.testRule(l, c, in)
 	}
-	if in != c.told {
-		c.told = in
+	if in != c.instruction {
+		c.instruction = in
 		l.step.Wake = append(l.step.Wake, c)
 	}
 }
 
-// lookFirsts looks at the callers of p that a probe of their owner concerns.
-func (l *Line[O, H]) lookFirsts(p *party[O, H]) {
-	l.look(l.first)
-	l.look(p.aside[0].first)
-	l.look(p.aside[1].first)
-	l.look(p.line[1].first)
+// updateFirsts updates the callers of g that a probe of their owner concerns.
+func (l *Line[O, H]) updateFirsts(g *ownerGroup[O, H]) {
+	l.update(l.first)
+	l.update(g.besideLine[0].first)
+	l.update(g.besideLine[1].first)
+	l.update(g.inLine[1].first)
 }
 
-// after looks at the callers that the end of a probe, or a change of p's holds, may
+// updateConcerned updates the callers that the end of a probe, or a change of g's holds, may
 // concern.
-func (l *Line[O, H]) after(p *party[O, H]) {
-	if f := l.first; f != nil && f.fresh && !f.probing && l.kind == Exclusive && l.blocking > 0 {
-		l.settle(f)
+func (l *Line[O, H]) updateConcerned(g *ownerGroup[O, H]) {
+	if f := l.first; f != nil && f.isFresh && !f.isProbing && l.kind == Exclusive && l.blocking > 0 {
+		l.startWaiting(f)
 	}
-	if p != nil {
-		l.advance(p)
-		l.afterHold(p)
-		l.lookFirsts(p)
+	if g != nil {
+		l.admitBesideLine(g)
+		l.updateReentrants(g)
+		l.updateFirsts(g)
 	}
-	l.look(l.first)
+	l.update(l.first)
 }
 
-// afterHold looks at all callers of an owner if the hold that they re-enter has
+// updateReentrants updates all callers of an owner if the hold that they re-enter has
 // changed.
-func (l *Line[O, H]) afterHold(p *party[O, H]) {
-	writes, reads := p.entered(false) != p.told[0], p.entered(true) != p.told[1]
+func (l *Line[O, H]) updateReentrants(g *ownerGroup[O, H]) {
+	writes, reads := g.reenterable(false) != g.lastReenterable[0], g.reenterable(true) != g.lastReenterable[1]
 	if !writes && !reads {
 		return
 	}
-	p.told = [2]*holding[O, H]{p.entered(false), p.entered(true)}
-	l.look(p.unlisted)
-	for m := range p.line {
+	g.lastReenterable = [2]*ownHold[O, H]{g.reenterable(false), g.reenterable(true)}
+	l.update(g.unlisted)
+	for m := range g.inLine {
 		if m == 1 && !reads {
 			break // only readers re-enter a hold of readers
 		}
-		for _, list := range []*list[O, H]{&p.line[m], &p.aside[m], &p.over[m]} {
+		for _, list := range []*list[O, H]{&g.inLine[m], &g.besideLine[m], &g.refused[m]} {
 			for c := list.first; c != nil; c = c.listNext {
-				l.look(c)
+				l.update(c)
 			}
 		}
 	}

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// twin is what Line does, said once more: slowly, without lists or anything that
-// is kept in order to be fast. Every instruction is worked out from all callers
-// and all holds each time.
+// twin is a slow second implementation of Line. It keeps no lists and nothing else
+// that serves only speed. It works out every instruction from all callers and all
+// holds each time.
 type twin struct {
-	kind    Kind
-	limits  Run
-	off     bool // it is told nothing
-	closed  bool
-	joined  uint64
-	settled int
-	run     int
-	start   Instant
-	callers []twinCaller // by arrival
-	holds   []twinHold   // by age
-	passed  []int8       // holds that are to be passed on
+	kind      Kind
+	limits    Run
+	off       bool // it is told nothing
+	closed    bool
+	joined    uint64
+	waitOrder int
+	run       int
+	start     Instant
+	callers   []twinCaller // by arrival
+	holds     []twinHold   // by age
+	passed    []int8       // holds that are to be passed on
 }
 
 type twinCaller struct {
@@ -29,7 +29,7 @@ type twinCaller struct {
 	number, asked       uint64
 	probing, fresh, may bool
 	refused, served     bool
-	settled             int // when it was put among those of its owner that stand in line; 0: it was not
+	waitOrder           int // when it was put among those of its owner that stand in line; 0: it was not
 	over                bool
 	granted             int8
 }
@@ -38,7 +38,7 @@ type twinHold struct {
 	h, owner int8
 	shared   bool
 	over     bool // its run is
-	state    holdState
+	state    ownHoldState
 	to       int8
 }
 
@@ -110,17 +110,17 @@ func (t *twin) ownerProbes(c *twinCaller) bool {
 	return false
 }
 
-// aside reports whether c may probe beside the line and has not begun.
-func (t *twin) aside(c *twinCaller) bool {
+// mayProbeBesideLine reports whether c may probe beside the line and has not begun.
+func (t *twin) mayProbeBesideLine(c *twinCaller) bool {
 	if c.probing || c.over || c.refused || c.served {
 		return false
 	}
 	return c.try || c.fresh && (c.shared && t.kind == ReadWrite || t.kind == QueueInRedis)
 }
 
-func (t *twin) firstAside(c *twinCaller) bool {
+func (t *twin) isFirstBesideLine(c *twinCaller) bool {
 	for i := range t.callers {
-		if x := &t.callers[i]; x.owner == c.owner && x.shared == c.shared && t.aside(x) {
+		if x := &t.callers[i]; x.owner == c.owner && x.shared == c.shared && t.mayProbeBesideLine(x) {
 			return x.id == c.id
 		}
 	}
@@ -129,11 +129,11 @@ func (t *twin) firstAside(c *twinCaller) bool {
 
 func (t *twin) firstReaderOfWriter(c *twinCaller) bool {
 	for i := range t.callers {
-		if x := &t.callers[i]; x.owner == c.owner && x.shared && x.settled > 0 && x.settled < c.settled {
+		if x := &t.callers[i]; x.owner == c.owner && x.shared && x.waitOrder > 0 && x.waitOrder < c.waitOrder {
 			return false
 		}
 	}
-	return c.shared && c.settled > 0
+	return c.shared && c.waitOrder > 0
 }
 
 func (t *twin) mustWait(c *twinCaller) bool {
@@ -191,8 +191,8 @@ func (t *twin) instruction(id int8) Instruction[int8] {
 		if c.fresh || c.may {
 			return probe
 		}
-	case t.aside(c):
-		if t.firstAside(c) {
+	case t.mayProbeBesideLine(c):
+		if t.isFirstBesideLine(c) {
 			return probe
 		}
 	case c.shared && t.enters(c.owner, false) != 0 && t.firstReaderOfWriter(c):
@@ -201,8 +201,8 @@ func (t *twin) instruction(id int8) Instruction[int8] {
 	return Instruction[int8]{}
 }
 
-// settle makes the decisions that are made only once.
-func (t *twin) settle() {
+// decideOnce makes the decisions that are made only once.
+func (t *twin) decideOnce() {
 	if f := t.first(); f != nil && f.fresh && !f.probing && t.blocked() {
 		f.fresh = false
 	}
@@ -210,7 +210,7 @@ func (t *twin) settle() {
 		again = false
 		for i := range t.callers {
 			c := &t.callers[i]
-			if !c.try || c.may || !t.aside(c) || t.owners() && (!t.firstAside(c) || t.ownerProbes(c)) {
+			if !c.try || c.may || !t.mayProbeBesideLine(c) || t.owners() && (!t.isFirstBesideLine(c) || t.ownerProbes(c)) {
 				continue
 			}
 			if t.mustWait(c) {
@@ -224,9 +224,9 @@ func (t *twin) settle() {
 
 func (t *twin) waits(c *twinCaller) {
 	c.fresh = false
-	if c.settled == 0 {
-		t.settled++
-		c.settled = t.settled
+	if c.waitOrder == 0 {
+		t.waitOrder++
+		c.waitOrder = t.waitOrder
 	}
 }
 
@@ -249,12 +249,12 @@ func (t *twin) join(id, owner int8, shared, try bool) {
 			c.fresh = true
 		}
 		if !c.fresh || !shared && t.kind != QueueInRedis {
-			t.settled++
-			c.settled = t.settled
+			t.waitOrder++
+			c.waitOrder = t.waitOrder
 		}
 	}
 	t.callers = append(t.callers, c)
-	t.settle()
+	t.decideOnce()
 }
 
 func (t *twin) began(id int8) {
@@ -263,7 +263,7 @@ func (t *twin) began(id int8) {
 	}
 	c := t.at(id)
 	c.probing, c.asked = true, t.joined
-	t.settle()
+	t.decideOnce()
 }
 
 func (t *twin) ended(id int8, definite bool) {
@@ -279,7 +279,7 @@ func (t *twin) ended(id int8, definite bool) {
 	}
 	if definite && t.owners() {
 		for i := range t.callers {
-			if x := &t.callers[i]; x.owner == c.owner && x.shared == c.shared && t.aside(x) && x.number <= c.asked {
+			if x := &t.callers[i]; x.owner == c.owner && x.shared == c.shared && t.mayProbeBesideLine(x) && x.number <= c.asked {
 				if x.try {
 					x.refused = true
 				} else {
@@ -288,7 +288,7 @@ func (t *twin) ended(id int8, definite bool) {
 			}
 		}
 	}
-	t.settle()
+	t.decideOnce()
 }
 
 func (t *twin) opened(id int8) {
@@ -302,7 +302,7 @@ func (t *twin) opened(id int8) {
 		}
 	}
 	t.at(id).probing = false
-	t.settle()
+	t.decideOnce()
 }
 
 // passOn passes on a hold that was handed to c, because c does not take it.
@@ -325,7 +325,7 @@ func (t *twin) leave(id int8) {
 			t.passOn(c)
 		}
 		t.remove(id)
-		t.settle()
+		t.decideOnce()
 	}
 }
 
@@ -345,7 +345,7 @@ func (t *twin) took(id, h int8) {
 
 func (t *twin) held(owner int8, shared bool, h int8) {
 	t.holds = append(t.holds, twinHold{h: h, owner: owner, shared: shared})
-	t.settle()
+	t.decideOnce()
 }
 
 func (t *twin) take(id int8) {
@@ -355,7 +355,7 @@ func (t *twin) take(id int8) {
 	c := t.at(id)
 	t.holdAt(c.granted).state = held
 	t.remove(id)
-	t.settle()
+	t.decideOnce()
 }
 
 // leaving returns the successor, or -1, and whether the run is over.
@@ -368,7 +368,7 @@ func (t *twin) leaving(h int8, now Instant, yields bool) (next int8, over bool) 
 		return -1, false
 	}
 	n.state = leaving
-	t.settle()
+	t.decideOnce()
 	f := t.first()
 	if t.closed || t.kind != Exclusive || f == nil || f.granted != 0 || t.limits.Length == 0 {
 		return -1, false
@@ -408,7 +408,7 @@ func (t *twin) handed(h, next, owner, to int8, now Instant) {
 		c.granted = to
 	}
 	t.holds = append(t.holds, n)
-	t.settle()
+	t.decideOnce()
 }
 
 func (t *twin) gone(h int8) {
@@ -426,7 +426,7 @@ func (t *twin) gone(h int8) {
 	if len(t.holds) == 0 {
 		t.run = 0
 	}
-	t.settle()
+	t.decideOnce()
 }
 
 func (t *twin) close() {
@@ -439,5 +439,5 @@ func (t *twin) close() {
 			t.passOn(c)
 		}
 	}
-	t.settle()
+	t.decideOnce()
 }

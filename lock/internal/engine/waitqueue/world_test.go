@@ -157,7 +157,7 @@ func newWorld(sc *scenario) *world {
 	w := &world{sc: sc, left: sc.budget, free: sc.permits}
 	w.line = NewLine[int8, int8](sc.kind, &sc.run)
 	w.probe = NewProbe(&sc.pacing)
-	w.line.bent = sc.bent
+	w.line.testRule = sc.bent
 	w.twin = twin{kind: sc.kind, limits: sc.run, off: sc.noTwin}
 	w.begun = -100
 	if sc.taken {
@@ -172,9 +172,9 @@ func (w *world) copyFrom(s *world) {
 	*w = *s
 	w.line.step, w.twin.callers, w.twin.holds = buffers, callers, holds
 	w.twin.copyFrom(&s.twin)
-	var odd [4][2]*holding[int8, int8]
+	var odd [4][2]*ownHold[int8, int8]
 	n := 0
-	hold := func(h *holding[int8, int8]) *holding[int8, int8] {
+	hold := func(h *ownHold[int8, int8]) *ownHold[int8, int8] {
 		if m, ok := moved(w, s, h); ok {
 			return m
 		}
@@ -183,43 +183,43 @@ func (w *world) copyFrom(s *world) {
 				return o[1]
 			}
 		}
-		m := &holding[int8, int8]{}
+		m := &ownHold[int8, int8]{}
 		*m = *h
-		odd[n] = [2]*holding[int8, int8]{h, m}
+		odd[n] = [2]*ownHold[int8, int8]{h, m}
 		n++
 		return m
 	}
 	move(w, s, &w.line.first)
 	move(w, s, &w.line.last)
 	move(w, s, &w.line.tries)
-	move(w, s, &w.line.parties.first)
+	move(w, s, &w.line.groups.first)
 	for i := range w.sc.calls {
 		c := &w.callers[i]
 		move(w, s, &c.prev)
 		move(w, s, &c.next)
-		move(w, s, &c.party)
+		move(w, s, &c.group)
 		move(w, s, &c.list)
 		move(w, s, &c.listPrev)
 		move(w, s, &c.listNext)
-		p := &c.founded
-		move(w, s, &p.unlisted)
-		move(w, s, &p.prev)
-		move(w, s, &p.next)
-		for _, lists := range []*[2]list[int8, int8]{&p.line, &p.aside, &p.over} {
+		g := &c.newGroup
+		move(w, s, &g.unlisted)
+		move(w, s, &g.prev)
+		move(w, s, &g.next)
+		for _, lists := range []*[2]list[int8, int8]{&g.inLine, &g.besideLine, &g.refused} {
 			for m := range lists {
 				move(w, s, &lists[m].first)
 				move(w, s, &lists[m].last)
 			}
 		}
-		p.holds, p.told[0], p.told[1] = hold(p.holds), hold(p.told[0]), hold(p.told[1])
-		h := &c.own
-		move(w, s, &h.party)
+		g.holds, g.lastReenterable[0], g.lastReenterable[1] = hold(g.holds), hold(g.lastReenterable[0]), hold(g.lastReenterable[1])
+		h := &c.hold
+		move(w, s, &h.group)
 		move(w, s, &h.caller)
 		h.next = hold(h.next)
 	}
 	for i := 0; i < n; i++ { // it may grow
 		h := odd[i][1]
-		move(w, s, &h.party)
+		move(w, s, &h.group)
 		move(w, s, &h.caller)
 		h.next = hold(h.next)
 	}
@@ -865,17 +865,17 @@ func (w *world) unanswered(i int8) {
 func (w *world) refusals(event func(), i int8, definite bool) {
 	var before [maxCalls]bool
 	for d := range w.sc.calls {
-		before[d] = w.callers[d].refused
+		before[d] = w.callers[d].isRefused
 	}
 	event()
 	for d := range w.sc.calls {
 		d := int8(d)
-		if before[d] || !w.callers[d].refused || d == i || !w.inLine(d) {
+		if before[d] || !w.callers[d].isRefused || d == i || !w.inLine(d) {
 			continue
 		}
 		mine := definite && w.calls[i].probedAsked&(1<<d) != 0 && w.owner(d) == w.owner(i)
 		for x := range w.sc.calls {
-			mine = mine || w.inLine(int8(x)) && !w.sc.calls[x].try && w.conflict(d, int8(x)) && !w.callers[x].fresh
+			mine = mine || w.inLine(int8(x)) && !w.sc.calls[x].try && w.conflict(d, int8(x)) && !w.callers[x].isFresh
 		}
 		if !mine {
 			w.wrong("caller %d is refused by a probe that began before it came, and nobody waits", d)
@@ -886,7 +886,7 @@ func (w *world) refusals(event func(), i int8, definite bool) {
 // abandon is the end of a request for which no caller waits any more.
 func (w *world) abandon(i int8, comesLate bool) {
 	c, a := &w.calls[i], w.sc.calls[i]
-	m := mode(a.shared)
+	m := modeOf(a.shared)
 	switch {
 	case comesLate:
 		w.left.late--
@@ -1033,7 +1033,7 @@ func (w *world) loseEnd(n int8) {
 	}
 	if h.redis {
 		h.redis = false
-		w.ghosts[mode(h.shared)]++
+		w.ghosts[modeOf(h.shared)]++
 	}
 	w.gone(n, false)
 }
@@ -1041,7 +1041,7 @@ func (w *world) loseEnd(n int8) {
 func (w *world) lose(n int8) {
 	h := w.holds[n]
 	if h.redis {
-		w.ghosts[mode(h.shared)]++
+		w.ghosts[modeOf(h.shared)]++
 	}
 	w.gone(n, false)
 }
