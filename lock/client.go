@@ -69,9 +69,9 @@ type Client struct {
 	telling  *telling
 	cast     work.Cast // its goroutines
 
-	owners atomic.Uint64 // the last fresh owner
-	closed atomic.Bool   // Close has begun
-	reigns quorum.Reigns // of the client's server, for a RedLock of which it is a member
+	owners atomic.Uint64       // the last fresh owner
+	closed atomic.Bool         // Close has begun
+	reigns quorum.Incarnations // of the client's server, for a RedLock of which it is a member
 
 	releasing            sync.Once // releases the locks that are still held, see Config.ReleaseOnClose
 	released, unreleased int       // the numbers of locks; written only in releasing

@@ -26,7 +26,7 @@ var (
 // PartOf is what x has of a member; it is another one once that was retaken.
 func PartOf(x *MultiHeld, member int) *hold.Held {
 	i := slices.IndexFunc(x.present(), func(p part) bool { return p.Member == member })
-	return x.present()[i].Part
+	return x.present()[i].Hold
 }
 
 // RetakenFor is what x would take a member again for; false if it would not.
@@ -54,7 +54,7 @@ func Untold(x *MultiHeld) *MultiHeld {
 }
 
 // Admit is admit of what x got in the place of its first member.
-func (x *MultiHeld) Admit(got *Held) bool { return x.admit(0, part{Part: got.in()}) }
+func (x *MultiHeld) Admit(got *Held) bool { return x.admit(0, part{Hold: got.in()}) }
 
 // Retakes reports whether the first member of x would be asked again after such a loss.
 func (x *MultiHeld) Retakes(why Reason) bool {

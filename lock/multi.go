@@ -205,7 +205,7 @@ func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
 	}
 	x := &multiHold{parts: make([]part, len(p.taken)), need: len(p.taken), inOrder: true, owner: p.owner}
 	for i, h := range p.taken {
-		x.parts[i].Part = h
+		x.parts[i].Hold = h
 	}
 	x.start()
 	if !x.valid() {

@@ -113,7 +113,7 @@ func (x *MultiHeld) Done() <-chan struct{} {
 func (x *MultiHeld) Err() error {
 	x.used()
 	if x.state.Load() != isHeld {
-		return notHeldError(x.present()[0].Part.Name())
+		return notHeldError(x.present()[0].Hold.Name())
 	}
 	x.watch.Look()
 	if cause := x.lost(); cause != nil {
@@ -154,7 +154,7 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	x.used()
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
-		return notHeldError(x.present()[0].Part.Name())
+		return notHeldError(x.present()[0].Hold.Name())
 	}
 	x.mu.Lock()
 	cause, parts := x.cause, x.parts
@@ -163,7 +163,7 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 		x.timer.Stop()
 	}
 	x.mu.Unlock()
-	x.watch.End(notHeldError(parts[0].Part.Name())) // the ordinary end
+	x.watch.End(notHeldError(parts[0].Hold.Name())) // the ordinary end
 	lost, open := x.release(ctx, parts, retakes)
 	if cause != nil || len(parts)-len(lost) < x.need {
 		if len(parts)-len(lost) >= x.need { // the members that are lost do not explain it
@@ -260,12 +260,12 @@ func (x *multiHold) release(ctx context.Context, parts []part, retakes []*retake
 	send := func(parts []part) {
 		for _, p := range parts {
 			waiting++
-			inBackground(p.Part, func() { results <- p.Part.Unlock(ctx) })
+			inBackground(p.Hold, func() { results <- p.Hold.Unlock(ctx) })
 		}
 	}
 	for _, w := range retakes {
 		waiting++
-		inBackground(w.lost.Part, func() {
+		inBackground(w.lost.Hold, func() {
 			<-w.ended
 			results <- w.err
 		})

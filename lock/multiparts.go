@@ -12,12 +12,12 @@ import (
 )
 
 // part is a member's hold.
-type part = quorum.Seat[*hold.Held]
+type part = quorum.Grant[*hold.Held]
 
 // given returns what the user gets of x, which is watched.
 func (x *multiHold) given() *MultiHeld {
 	held := &MultiHeld{x}
-	if slices.ContainsFunc(x.parts, func(p part) bool { return p.Part.DropsForgotten() }) {
+	if slices.ContainsFunc(x.parts, func(p part) bool { return p.Hold.DropsForgotten() }) {
 		runtime.AddCleanup(held, (*multiHold).forget, x)
 	}
 	return held
@@ -34,7 +34,7 @@ func (x *multiHold) forget() {
 	parts := x.parts
 	x.mu.Unlock()
 	for _, p := range parts {
-		p.Part.Forget()
+		p.Hold.Forget()
 	}
 }
 
@@ -54,7 +54,7 @@ func (x *multiHold) start() {
 
 // follow makes the end of a part call partEnded.
 func (x *multiHold) follow(seat int, p part) {
-	p.Part.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
+	p.Hold.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
 }
 
 // used panics if no call has returned x.
@@ -145,7 +145,7 @@ func (x *multiHold) whyNotValid(parts []part) *LostError {
 	var why *LostError
 	ended := 0
 	for _, p := range parts {
-		if errors.As(p.Part.Err(), &why) {
+		if errors.As(p.Hold.Err(), &why) {
 			ended++
 		}
 	}
@@ -153,7 +153,7 @@ func (x *multiHold) whyNotValid(parts []part) *LostError {
 		return why
 	}
 	// Enough parts are still held, but for less time than clocks may run apart.
-	p := parts[0].Part
+	p := parts[0].Hold
 	cause := &LostError{Name: p.Name(), Reason: TrustEnded}
 	if !p.Renewed() {
 		cause.Reason = Expired
@@ -185,7 +185,7 @@ func (x *multiHold) loseIf(parts []part, cause *LostError) bool {
 		return true // a client that closes keeps its holds until Unlock, and so do the other clients
 	}
 	for _, p := range parts {
-		p.Part.Rest() // a holder that was told of the loss need not unlock, so renewal must end here
+		p.Hold.Rest() // a holder that was told of the loss need not unlock, so renewal must end here
 	}
 	return true
 }

@@ -86,12 +86,12 @@ func (e *QuorumError) final() bool { return e.Refused > e.Members-e.Quorum }
 func (r *RedLock) noQuorum(y *quorum.Tally[*hold.Held]) *QuorumError {
 	e := &QuorumError{
 		Name: r.members[0].name, Members: len(r.members), Quorum: r.need,
-		Acquired: y.Count(quorum.Yes), Held: y.Count(quorum.Held), NoVote: y.Count(quorum.None),
+		Acquired: y.Count(quorum.Yes), Held: y.Count(quorum.HeldByOther), NoVote: y.Count(quorum.None),
 		Refused: y.Count(quorum.Refused), Unknown: y.Count(quorum.Unknown), TTL: -1, held: make([]bool, len(r.members)),
 	}
 	var ttls []time.Duration
 	for _, b := range y.Ballots {
-		e.held[b.Member] = b.Vote == quorum.Held
+		e.held[b.Member] = b.Vote == quorum.HeldByOther
 		var other *HeldError
 		if errors.As(b.Err, &other) {
 			e.foreign = e.foreign || other.Foreign

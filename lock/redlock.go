@@ -125,7 +125,7 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	peers := make([]quorum.Peer, len(members))
+	peers := make([]quorum.WatchedMember, len(members))
 	for i, m := range members {
 		peers[i] = peer{m}
 	}
@@ -195,7 +195,7 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	hurried := false
 	for range r.members {
 		y.Add(<-ballots)
-		if y.Against() > len(r.members)-r.need {
+		if y.CountAgainst() > len(r.members)-r.need {
 			cancel() // whatever the others answer
 		}
 		if !hurried && r.allSilent(y.Missing) {
@@ -241,14 +241,14 @@ func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[*hold.Held], from *
 	var taken, useless []*hold.Held
 	for _, b := range y.Ballots {
 		switch {
-		case !b.Took:
+		case !b.WasTaken:
 			continue
 		case b.Vote == quorum.Yes:
 			x.parts = append(x.parts, r.partOf(b, from.terms))
 		default:
-			useless = append(useless, b.Part)
+			useless = append(useless, b.Hold)
 		}
-		taken = append(taken, b.Part)
+		taken = append(taken, b.Hold)
 	}
 	if len(x.parts) < r.need {
 		giveUp(ctx, taken)
@@ -271,7 +271,7 @@ func (r *RedLock) partOf(b quorum.Ballot[*hold.Held], t hold.Terms) part {
 	if t.Renewed {
 		lease = r.members[b.Member].c.cfg.Lease
 	}
-	return part{Part: b.Part, Drift: drift(lease), Member: b.Member, Server: b.Server}
+	return part{Hold: b.Hold, Drift: drift(lease), Member: b.Member, Server: b.Server}
 }
 
 // ask takes a member and returns its vote.

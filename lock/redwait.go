@@ -37,13 +37,13 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 	ctx = owner.With(ctx, o, nil)
 	var held *MultiHeld
 	err = r.line.Run(ctx, quorum.Call{
-		Owner: o, Shared: carried, Try: !t.Wait, Polite: polite,
-		Attempt: func(ctx context.Context) (quorum.Said, error) {
+		Owner: o, SharesOwner: carried, Try: !t.Wait, MustNotPass: polite,
+		Attempt: func(ctx context.Context) (quorum.AttemptResult, error) {
 			var err error
 			held, err = r.askAll(ctx, t, o)
 			return r.said(err), err
 		},
-		Left: func(ctx context.Context, last error) error {
+		ErrorOfEnd: func(ctx context.Context, last error) error {
 			e := &waitError{name: r.members[0].name, errs: []error{wait.Ended(ctx)}}
 			if last != nil {
 				e.errs = append(e.errs, last)
@@ -63,7 +63,7 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 }
 
 // said returns what a waiting call learns from an attempt that returned err.
-func (r *RedLock) said(err error) (s quorum.Said) {
+func (r *RedLock) said(err error) (s quorum.AttemptResult) {
 	if err == nil {
 		return s
 	}
@@ -81,9 +81,9 @@ func (r *RedLock) said(err error) (s quorum.Said) {
 		s.NotCounted = true // a restarted member has no vote yet
 	}
 	if q != nil {
-		s.Held, s.Got = q.held, q.Acquired
+		s.HeldByOthers, s.Taken = q.held, q.Acquired
 	}
-	s.Refused, s.Final = errors.Is(err, ErrNotAcquired), !r.passing(err)
+	s.Refused, s.IsFinal = errors.Is(err, ErrNotAcquired), !r.passing(err)
 	return s
 }
 
@@ -102,7 +102,7 @@ func (r *RedLock) passing(err error) bool {
 // peer is a member of a RedLock as the waiters of the RedLock see it.
 type peer struct{ m *Mutex }
 
-var _ quorum.Peer = peer{}
+var _ quorum.WatchedMember = peer{}
 
 // Has implements quorum.Peer.
 func (p peer) Has(o owner.Owner) bool { return p.m.heldBy(o) }

@@ -53,8 +53,8 @@ func (x *multiHold) retakeLocked(seat int, why Reason) {
 	if x.from.terms.Renewed {
 		lease = c.cfg.Lease
 	}
-	expired := !time.Now().Before(lost.Part.Deadline().Add(c.dog.Margin(lease)))
-	how, may := quorum.Retakes(why, expired, lost.Server, x.from.lock.cfg.Durable)
+	expired := !time.Now().Before(lost.Hold.Deadline().Add(c.dog.Margin(lease)))
+	how, may := quorum.MayRetake(why, expired, lost.Server, x.from.lock.cfg.Durable)
 	if !may {
 		return
 	}
@@ -91,7 +91,7 @@ func (w *retake) run() {
 	w.running, w.ended = true, make(chan struct{})
 	x.mu.Unlock()
 	again := false
-	if end := w.client().holds.Begin(w.lost.Part.Name()); end != nil { // else the client is closing
+	if end := w.client().holds.Begin(w.lost.Hold.Name()); end != nil { // else the client is closing
 		defer end()
 		again = w.ask()
 	}
@@ -121,8 +121,8 @@ func (w *retake) ask() (again bool) {
 	left, again := quorum.AskAgain(ctx, w.how, w.lost.Member, r.voter(w.lost.Member, t), func(b quorum.Ballot[*hold.Held]) bool {
 		return x.admit(w.seat, r.partOf(b, t))
 	})
-	if left.Took {
-		if err := left.Part.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
+	if left.WasTaken {
+		if err := left.Hold.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
 			w.err = err // its client goes on trying
 		}
 	}
@@ -138,7 +138,7 @@ func (w *retake) terms() (hold.Terms, bool) {
 		return t, t.Lease >= MinLease
 	}
 	t.Lease = w.client().cfg.Lease
-	t.MaxHoldEnd = w.lost.Part.Hold().MaxHoldEnd()
+	t.MaxHoldEnd = w.lost.Hold.Hold().MaxHoldEnd()
 	return t, t.MaxHoldEnd.IsZero() || time.Now().Before(t.MaxHoldEnd)
 }
 
@@ -146,7 +146,7 @@ func (w *retake) terms() (hold.Terms, bool) {
 // hold is not valid without p, or if another member shares p's server.
 func (x *multiHold) admit(seat int, p part) bool {
 	x.mu.Lock()
-	if x.cause != nil || x.forgotten || x.state.Load() != isHeld || !quorum.Admits(x.parts, x.need, x.ended, p.Server, time.Now()) {
+	if x.cause != nil || x.forgotten || x.state.Load() != isHeld || !quorum.MayAdmit(x.parts, x.need, x.ended, p.Server, time.Now()) {
 		x.mu.Unlock()
 		return false
 	}

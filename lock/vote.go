@@ -41,15 +41,15 @@ func (m voter) MayVote(ctx context.Context) (server string, err error) {
 	if !ok {
 		return "", badReply("uptime", m.name, reply)
 	}
-	s := quorum.StandingOf(u)
-	return s.Server, s.MayVote(m.c.reigns.Known(s.Reign, time.Now()), m.longest)
+	s := quorum.ServerStateOf(u)
+	return s.Server, s.MayVote(m.c.reigns.KnownFor(s.Incarnation, time.Now()), m.longest)
 }
 
 // Failed implements quorum.Member.
 func (m voter) Failed(ctx context.Context, err error) quorum.Vote {
 	switch {
 	case errors.Is(err, ErrNotAcquired):
-		return quorum.Held
+		return quorum.HeldByOther
 	case gotNoAnswer(err), wait.Ended(ctx) != nil:
 		return quorum.Unknown
 	}

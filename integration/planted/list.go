@@ -307,7 +307,7 @@ var bugs = []bug{
 		says:   "asks while",
 	},
 	{
-		name: "retake-of-a-deleted-member", file: "lock/internal/engine/quorum/seats.go",
+		name: "retake-of-a-deleted-member", file: "lock/internal/engine/quorum/grants.go",
 		breaks: "a member that somebody deleted is taken again",
 		before: "if w.Why == renewal.NotOwner && server == w.Server {",
 		after:  "if false && w.Why == renewal.NotOwner && server == w.Server {",
@@ -316,7 +316,7 @@ var bugs = []bug{
 		says:   "was deleted",
 	},
 	{
-		name: "redlock-asks-a-young-server", file: "lock/internal/engine/quorum/standing.go",
+		name: "redlock-asks-a-young-server", file: "lock/internal/engine/quorum/serverstate.go",
 		breaks: "a server that was restarted within the longest lease votes",
 		before: "u.Up - time.Second",
 		after:  "u.Up + time.Second",
@@ -383,8 +383,8 @@ var bugs = []bug{
 	{
 		name: "redlock-without-drift", file: "lock/redlock.go",
 		breaks: "nothing is taken off the trust in a RedLock for clocks that run apart",
-		before: "return part{Part: b.Part, Drift: drift(lease),",
-		after:  "_ = lease\n\treturn part{Part: b.Part, Drift: 0,",
+		before: "return part{Hold: b.Hold, Drift: drift(lease),",
+		after:  "_ = lease\n\treturn part{Hold: b.Hold, Drift: 0,",
 		tests:  []tests{{pkg: "./lock", run: "^TestARedLockIsTrustedForLessThanItsMembers$"}},
 	},
 	{

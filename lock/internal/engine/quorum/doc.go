@@ -9,7 +9,7 @@
 // Renewals extend it. Two votes of one member, for different owners, never overlap. As long as a
 // vote lasts, the server has the key and refuses other owners. A server that was restarted after
 // its answer may not vote before it was up for the longest lease. By then every vote that it can
-// have forgotten has ended ([Standing.MayVote]). The server of a durable member forgets no vote.
+// have forgotten has ended ([ServerState.MayVote]). The server of a durable member forgets no vote.
 // This holds for a vote at any time in the life of a hold. So it also holds for the vote of a
 // retake, which is an answer and then a vote like the first one ([Ask], [Retake]).
 //
@@ -17,7 +17,7 @@
 // two holds were valid at one moment, their majorities would share a member, and the votes of
 // that member would overlap. So it does not matter when the votes were given, or whether the
 // majority is always the same one. But a hold that was not valid for a moment must stay lost,
-// because another hold may have been valid then. So [Admits] counts once more, and adds no
+// because another hold may have been valid then. So [MayAdmit] counts once more, and adds no
 // member to a hold that has ended.
 //
 // A key that was deleted by hand breaks that rule, because the vote lasts and the server has no

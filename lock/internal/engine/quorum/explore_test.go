@@ -13,17 +13,17 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// next is a world that comes after another.
-type next struct {
+// successor is a world that comes after another.
+type successor struct {
 	what  string
 	world world
 	fault string // what is wrong with it, or with how it came about
 }
 
-// after returns all worlds that come after w.
-func (c *config) after(w world) (all []next) {
+// successors returns all worlds that come after w.
+func (c *config) successors(w world) (all []successor) {
 	add := func(w world, fault, what string, args ...any) {
-		all = append(all, next{fmt.Sprintf(what, args...), w, fault})
+		all = append(all, successor{fmt.Sprintf(what, args...), w, fault})
 	}
 	x := w
 	x.tick()
@@ -50,13 +50,13 @@ func (c *config) after(w world) (all []next) {
 		c.actions(w, k, add)
 	}
 	for i := range all {
-		c.judge(&all[i])
+		c.findFault(&all[i])
 	}
 	return all
 }
 
-// judge looks for what must never be, and notes what a hold must not forget.
-func (c *config) judge(n *next) {
+// findFault looks for what must never be, and notes what a hold must not forget.
+func (c *config) findFault(n *successor) {
 	w, have := &n.world, 0
 	for i := range w.clients {
 		k := &w.clients[i]
@@ -67,22 +67,22 @@ func (c *config) judge(n *next) {
 		if valid && k.invalid {
 			n.fault = "a hold is valid again"
 		}
-		for _, s := range c.seatsOf(k) {
-			for _, o := range c.seatsOf(k) {
-				if k.phase == holding && s.Member != o.Member && s.Server == o.Server && s.Part.Valid() && o.Part.Valid() {
+		for _, s := range c.grantsOf(k) {
+			for _, o := range c.grantsOf(k) {
+				if k.phase == holding && s.Member != o.Member && s.Server == o.Server && s.Hold.Valid() && o.Hold.Valid() {
 					n.fault = "a server has two votes in one hold"
 				}
 			}
 		}
 	}
-	c.note(w)
+	c.noteInvalid(w)
 	if have > 1 && w.deletes == 0 {
 		n.fault = "two have the lock"
 	}
 }
 
-// between are the things that may happen before one of the answers of a member.
-func (c *config) between(w world, answers int) (all []map[int]step) {
+// interruptions returns the events that may happen before one of the answers of a member.
+func (c *config) interruptions(w world, answers int) (all []map[int]step) {
 	all = append(all, nil)
 	for at := range answers {
 		for s := nothing + 1; s < steps; s++ {
@@ -109,16 +109,16 @@ func (c *config) actions(w world, n int, add func(w world, fault, what string, a
 				continue
 			}
 			all = false
-			for _, between := range c.between(w, 2) {
+			for _, between := range c.interruptions(w, 2) {
 				x := w
 				f := &fake{c: c, w: &x, client: n, i: i, between: between}
 				b := quorum.Ask(context.Background(), i, f, c.durable)
 				mine := &x.clients[n]
-				mine.ballots[i] = ballot{asked: true, took: b.Took, vote: b.Vote}
+				mine.ballots[i] = ballot{asked: true, took: b.WasTaken, vote: b.Vote}
 				if b.Vote == quorum.Yes {
 					mine.ballots[i].run = x.hosts[c.hosts[i]].run
 				}
-				mine.seats[i].has = b.Took
+				mine.seats[i].has = b.WasTaken
 				add(x, "", "client %d asks member %d, between %v: %d", n, i, between, b.Vote)
 			}
 		}
@@ -139,7 +139,7 @@ func (c *config) conclude(w world, n int) world {
 	k := &w.clients[n]
 	y := quorum.NewTally[part](members)
 	for i, b := range k.ballots {
-		v := quorum.Ballot[part]{Member: i, Vote: b.vote, Took: b.took}
+		v := quorum.Ballot[part]{Member: i, Vote: b.vote, WasTaken: b.took}
 		if !c.durable {
 			v.Server = c.serverOf(i, b.run)
 		}
@@ -149,7 +149,7 @@ func (c *config) conclude(w world, n int) world {
 	for _, b := range y.Ballots {
 		if b.Vote == quorum.Yes {
 			hold.seats[b.Member] = seat{has: true, left: k.seats[b.Member].left, run: k.ballots[b.Member].run}
-		} else if b.Took {
+		} else if b.WasTaken {
 			w.giveBack(n, b.Member)
 		}
 	}
@@ -191,7 +191,7 @@ func (c *config) hold(w world, n int, add func(w world, fault, what string, args
 				add(x, fault, "client %d is told of member %d: %v", n, i, why)
 			}
 		case s.retake && c.valid(&k):
-			for _, between := range c.between(w, 3) {
+			for _, between := range c.interruptions(w, 3) {
 				x := w
 				fault := c.retake(&x, n, i, between)
 				add(x, fault, "client %d retakes member %d, between %v", n, i, between)
@@ -207,11 +207,11 @@ func (c *config) tell(w *world, n, i int, why renewal.Reason) (fault string) {
 	expired := s.left == 0
 	s.told, s.why, s.left = true, why, 0
 	k.ended++
-	if len(c.seatsOf(k))-int(k.ended) < need {
+	if len(c.grantsOf(k))-int(k.ended) < need {
 		w.clients[n] = client{phase: over}
 		return ""
 	}
-	how, may := quorum.Retakes(why, expired, c.voter(i, s.run), c.durable)
+	how, may := quorum.MayRetake(why, expired, c.runIDOfVote(i, s.run), c.durable)
 	s.retake, s.why = may, how.Why
 	if expired && !may {
 		return "a member whose trust was over is given up"
@@ -222,8 +222,8 @@ func (c *config) tell(w *world, n, i int, why renewal.Reason) (fault string) {
 	return ""
 }
 
-// voter is the run id in a vote.
-func (c *config) voter(i int, run int8) string {
+// runIDOfVote returns the run id in a vote.
+func (c *config) runIDOfVote(i int, run int8) string {
 	if c.durable {
 		return ""
 	}
@@ -234,12 +234,12 @@ func (c *config) voter(i int, run int8) string {
 func (c *config) retake(w *world, n, i int, between map[int]step) (fault string) {
 	lost := w.clients[n].seats[i]
 	f := &fake{c: c, w: w, client: n, i: i, between: between}
-	how := quorum.Retake{Why: lost.why, Server: c.voter(i, lost.run), Durable: c.durable}
+	how := quorum.Retake{Why: lost.why, Server: c.runIDOfVote(i, lost.run), Durable: c.durable}
 	k := &w.clients[n]
 	left, again := quorum.AskAgain(context.Background(), how, i, f, func(b quorum.Ballot[part]) bool {
 		trust := k.seats[i].left
 		k.seats[i].left = 0
-		if !quorum.Admits(c.seatsOf(k), need, int(k.ended), b.Server, start) {
+		if !quorum.MayAdmit(c.grantsOf(k), need, int(k.ended), b.Server, start) {
 			return false
 		}
 		k.seats[i] = seat{has: true, left: trust, run: w.hosts[c.hosts[i]].run}
@@ -252,7 +252,7 @@ func (c *config) retake(w *world, n, i int, between map[int]step) (fault string)
 	if k.seats[i].told {
 		k.seats[i].left, k.seats[i].retake = 0, again
 	}
-	if left.Took {
+	if left.WasTaken {
 		w.giveBack(n, i)
 	}
 	return fault
@@ -268,7 +268,7 @@ func (c *config) explore(t *testing.T) (worlds int) {
 	ways := []way{{world: newWorld()}}
 	known := map[key]bool{c.canonical(&ways[0].world): true}
 	for at := 0; at < len(ways); at++ {
-		for _, n := range c.after(ways[at].world) {
+		for _, n := range c.successors(ways[at].world) {
 			if n.fault != "" {
 				text := n.what + "\n"
 				for ; at > 0; at = ways[at].from {

@@ -11,8 +11,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
-// Peer is a member, as calls that wait for a majority see it.
-type Peer interface {
+// WatchedMember is a member, as calls that wait for a majority see it.
+type WatchedMember interface {
 	// Has reports whether owner o has the member, as far as the clock can tell. It is
 	// called under the Line's mutex.
 	Has(o owner.Owner) bool
@@ -52,10 +52,10 @@ type News struct {
 // concurrent use.
 type Line struct {
 	// immutable
-	peers  []Peer
-	pacing waitqueue.Pacing
-	random *rand.Rand
-	start  time.Time // Instants count from here
+	members []WatchedMember
+	pacing  waitqueue.Pacing
+	random  *rand.Rand
+	start   time.Time // Instants count from here
 
 	mu      sync.Mutex // guards the fields below; taken before the mutexes that Peer.Has takes
 	waiting []*waiter  // the calls that wait, by arrival
@@ -64,8 +64,8 @@ type Line struct {
 }
 
 // NewLine returns an empty Line. random is safe for concurrent use.
-func NewLine(peers []Peer, pacing waitqueue.Pacing, random *rand.Rand) *Line {
-	return &Line{peers: peers, pacing: pacing, random: random, start: time.Now()}
+func NewLine(members []WatchedMember, pacing waitqueue.Pacing, random *rand.Rand) *Line {
+	return &Line{members: members, pacing: pacing, random: random, start: time.Now()}
 }
 
 // Len returns how many calls wait.
@@ -90,7 +90,7 @@ func (l *Line) Nudge() {
 	defer l.mu.Unlock()
 	if len(l.waiting) > 0 {
 		first := l.waiting[0]
-		first.freed = true
+		first.isUnlocked = true
 		wait.Signal(first.wake)
 	}
 }
@@ -101,7 +101,7 @@ func (l *Line) now() waitqueue.Instant { return waitqueue.Instant(time.Since(l.s
 func (l *Line) join(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.Polite && len(l.waiting) > 0 && !slices.Contains(l.ownedLocked(w), true) {
+	if w.MustNotPass && len(l.waiting) > 0 && !slices.Contains(l.ownedLocked(w), true) {
 		return false
 	}
 	if w.Try {
@@ -114,11 +114,11 @@ func (l *Line) join(w *waiter) bool {
 
 // ownedLocked returns which members w's owner has.
 func (l *Line) ownedLocked(w *waiter) (owned []bool) {
-	if !w.Shared {
+	if !w.SharesOwner {
 		return nil // no other call is there, and w has members only during its own attempt
 	}
-	owned = make([]bool, len(l.peers))
-	for i, p := range l.peers {
+	owned = make([]bool, len(l.members))
+	for i, p := range l.members {
 		owned[i] = p.Has(w.Owner)
 	}
 	return owned
@@ -128,10 +128,10 @@ func (l *Line) ownedLocked(w *waiter) (owned []bool) {
 // its owner has.
 func (l *Line) mayAskLocked(w *waiter, owned []bool) bool {
 	switch {
-	case w.Shared && slices.ContainsFunc(l.asking, w.hasOwnerOf):
+	case w.SharesOwner && slices.ContainsFunc(l.asking, w.hasOwnerOf):
 		return false
 	case w.Try: // its owner's in their order, though all are woken
-		return !w.Shared || w == l.trying[slices.IndexFunc(l.trying, w.hasOwnerOf)]
+		return !w.SharesOwner || w == l.trying[slices.IndexFunc(l.trying, w.hasOwnerOf)]
 	case w == l.waiting[0]:
 		return true
 	default: // calls before it may wait for a member that its owner has
@@ -139,22 +139,22 @@ func (l *Line) mayAskLocked(w *waiter, owned []bool) bool {
 	}
 }
 
-// look returns whether w may ask now, and which members its owner has. If refused is not nil,
+// checkTurn returns whether w may ask now, and which members its owner has. If refused is not nil,
 // w must return it.
-func (l *Line) look(w *waiter) (may bool, owned []bool, refused error) {
+func (l *Line) checkTurn(w *waiter) (may bool, owned []bool, refused error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	owned = l.ownedLocked(w)
-	if w.freed {
-		w.freed = false
+	if w.isUnlocked {
+		w.isUnlocked = false
 		w.probe.Freed()
 	}
-	return l.mayAskLocked(w, owned), owned, w.refused
+	return l.mayAskLocked(w, owned), owned, w.refusal
 }
 
-// begin records that w asks the members now. It returns false if another call of the same owner
+// beginAttempt records that w asks the members now. It returns false if another call of the same owner
 // is asking.
-func (l *Line) begin(w *waiter) bool {
+func (l *Line) beginAttempt(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.owned = l.ownedLocked(w)
@@ -164,22 +164,22 @@ func (l *Line) begin(w *waiter) bool {
 	l.asking = append(l.asking, w)
 	for _, x := range l.trying {
 		if w.hasOwnerOf(x) {
-			x.asker = w
+			x.lastAsker = w
 		}
 	}
 	return true
 }
 
-// ended records that an attempt of w did not get the lock. If the attempt was refused with err,
+// endAttempt records that an attempt of w did not get the lock. If the attempt was refused with err,
 // the owner's calls that do not wait and came before it are refused too.
-func (l *Line) ended(w *waiter, refused bool, err error) {
+func (l *Line) endAttempt(w *waiter, refused bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asking = without(l.asking, w)
 	if refused {
 		for _, x := range l.trying {
-			if x.asker == w {
-				x.refused = err
+			if x.lastAsker == w {
+				x.refusal = err
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (l *Line) wakeLocked(w *waiter) {
 	if len(l.waiting) > 0 {
 		wake(l.waiting[0])
 	}
-	if !w.Shared {
+	if !w.SharesOwner {
 		return
 	}
 	if i := slices.IndexFunc(l.waiting, w.hasOwnerOf); i >= 0 {

@@ -138,13 +138,13 @@ type lineWorld struct {
 	beforeListen func()
 	beforeNews   func() // the same before it asks what was heard
 
-	mu     sync.Mutex // guards the servers, the peers and what follows
-	asking map[owner.Owner]string
-	holds  map[owner.Owner][][]*peer // the members of each
-	asked  []string                  // the names of calls, attempt by attempt
-	begun  []time.Time               // each of them
-	deaf   int                       // attempts that will not be answered
-	mute   bool                      // releases are not published
+	mu         sync.Mutex // guards the servers, the peers and what follows
+	asking     map[owner.Owner]string
+	holds      map[owner.Owner][][]*peer // the members of each
+	asked      []string                  // the names of calls, attempt by attempt
+	begun      []time.Time               // each of them
+	unanswered int                       // attempts that will not be answered
+	mute       bool                      // releases are not published
 }
 
 // process is one process with its Line.
@@ -186,7 +186,7 @@ func newLineWorld(t *testing.T, seed uint64) *lineWorld {
 
 func (w *lineWorld) process() *process {
 	p := &process{w: w}
-	var peers []quorum.Peer
+	var peers []quorum.WatchedMember
 	for i, s := range w.servers {
 		p.peers[i] = &peer{p: p, s: s, has: map[owner.Owner]int{}, watched: map[owner.Owner]map[chan struct{}]bool{}, closing: make(chan struct{})}
 		peers = append(peers, p.peers[i])
@@ -244,7 +244,7 @@ func (w *lineWorld) pause() {
 }
 
 // attempt asks all members for an owner.
-func (p *process) attempt(name string, o owner.Owner) (quorum.Said, error) {
+func (p *process) attempt(name string, o owner.Owner) (quorum.AttemptResult, error) {
 	w := p.w
 	w.mu.Lock()
 	if other, is := w.asking[o]; is {
@@ -252,9 +252,9 @@ func (p *process) attempt(name string, o owner.Owner) (quorum.Said, error) {
 	}
 	w.asking[o] = name
 	w.asked, w.begun = append(w.asked, name), append(w.begun, time.Now())
-	silent := w.deaf > 0
+	silent := w.unanswered > 0
 	if silent {
-		w.deaf--
+		w.unanswered--
 	}
 	w.mu.Unlock()
 	defer func() {
@@ -264,15 +264,15 @@ func (p *process) attempt(name string, o owner.Owner) (quorum.Said, error) {
 	}()
 	w.pause()
 	if silent {
-		return quorum.Said{Unanswered: true}, errSilent
+		return quorum.AttemptResult{Unanswered: true}, errSilent
 	}
 	var got []*peer
-	said := quorum.Said{Held: make([]bool, 3), Refused: true, Answer: waitqueue.Answer{TTL: -1}}
+	said := quorum.AttemptResult{HeldByOthers: make([]bool, 3), Refused: true, Answer: waitqueue.Answer{TTL: -1}}
 	for i, m := range p.peers {
 		if m.take(o) {
 			got = append(got, m)
 		} else {
-			said.Held[i] = true
+			said.HeldByOthers[i] = true
 		}
 		w.pause()
 	}
@@ -283,12 +283,12 @@ func (p *process) attempt(name string, o owner.Owner) (quorum.Said, error) {
 			w.t.Errorf("two owners hold it: %v", w.holds)
 		}
 		w.mu.Unlock()
-		return quorum.Said{}, nil
+		return quorum.AttemptResult{}, nil
 	}
 	for _, m := range got {
 		m.release(o)
 	}
-	said.Got = len(got)
+	said.Taken = len(got)
 	return said, errNoQuorum
 }
 
@@ -313,8 +313,8 @@ func left(ctx context.Context, last error) error { return errors.Join(ctx.Err(),
 
 // call begins a call, and returns how it ends.
 func (p *process) call(ctx context.Context, name string, c quorum.Call) chan error {
-	c.Attempt = func(context.Context) (quorum.Said, error) { return p.attempt(name, c.Owner) }
-	c.Left = left
+	c.Attempt = func(context.Context) (quorum.AttemptResult, error) { return p.attempt(name, c.Owner) }
+	c.ErrorOfEnd = left
 	done := make(chan error, 1)
 	go func() { done <- p.line.Run(ctx, c) }()
 	synctest.Wait()
@@ -365,9 +365,9 @@ func TestWhoSharesAnOwnerEntersWithIt(t *testing.T) {
 		lineTest(t, func(t *testing.T, w *lineWorld) {
 			other, p := w.held()
 			same := named("same")
-			first := p.call(t.Context(), "first", quorum.Call{Owner: same, Shared: true})
+			first := p.call(t.Context(), "first", quorum.Call{Owner: same, SharesOwner: true})
 			between := p.call(t.Context(), "between", quorum.Call{Owner: fresh(1)})
-			second := p.call(t.Context(), "second", quorum.Call{Owner: same, Shared: true})
+			second := p.call(t.Context(), "second", quorum.Call{Owner: same, SharesOwner: true})
 			other.unlock(named("other"))
 			began := time.Now()
 			require.NoError(t, <-first)
@@ -389,9 +389,9 @@ func TestAnOwnerWithAMemberDoesNotQueue(t *testing.T) {
 		require.True(t, p.peers[0].take(same))
 		require.True(t, p.peers[1].take(same))
 		before := p.call(t.Context(), "before", quorum.Call{Owner: fresh(1)})
-		require.ErrorIs(t, <-p.call(t.Context(), "polite", quorum.Call{Owner: fresh(2), Try: true, Polite: true}), quorum.ErrBusy)
-		require.NoError(t, <-p.call(t.Context(), "polite owner", quorum.Call{Owner: same, Shared: true, Try: true, Polite: true}))
-		require.NoError(t, <-p.call(t.Context(), "owner", quorum.Call{Owner: same, Shared: true}))
+		require.ErrorIs(t, <-p.call(t.Context(), "polite", quorum.Call{Owner: fresh(2), Try: true, MustNotPass: true}), quorum.ErrBusy)
+		require.NoError(t, <-p.call(t.Context(), "polite owner", quorum.Call{Owner: same, SharesOwner: true, Try: true, MustNotPass: true}))
+		require.NoError(t, <-p.call(t.Context(), "owner", quorum.Call{Owner: same, SharesOwner: true}))
 		require.Empty(t, before)
 		p.unlock(same)
 		p.unlock(same)
@@ -411,8 +411,8 @@ func TestOnlyTheFirstCallOfAnOwnerPassesOthers(t *testing.T) {
 		require.True(t, p.peers[0].take(same))
 		ctx, cancel := context.WithCancel(t.Context())
 		first := p.call(ctx, "first", quorum.Call{Owner: fresh(1)})
-		second := p.call(ctx, "second", quorum.Call{Owner: same, Shared: true})
-		third := p.call(ctx, "third", quorum.Call{Owner: same, Shared: true})
+		second := p.call(ctx, "second", quorum.Call{Owner: same, SharesOwner: true})
+		third := p.call(ctx, "third", quorum.Call{Owner: same, SharesOwner: true})
 		time.Sleep(2 * maxPoll)
 		require.Contains(t, w.names(), "second", "its owner has a member")
 		require.NotContains(t, w.names(), "third")
@@ -434,7 +434,7 @@ func TestAMemberThatItsOwnerGetsIsAReasonToAskAgain(t *testing.T) {
 		require.True(t, other.peers[0].take(named("other")))
 		require.True(t, p.peers[1].take(same))
 		require.True(t, other.peers[2].take(named("another")))
-		done := p.call(t.Context(), "owner", quorum.Call{Owner: same, Shared: true})
+		done := p.call(t.Context(), "owner", quorum.Call{Owner: same, SharesOwner: true})
 		time.Sleep(time.Second)
 		require.Len(t, w.names(), 2, "that it has a member all the time is none")
 		w.set(func() { w.mute = true })
@@ -459,9 +459,9 @@ func TestATryIsRefusedWithWhatItsOwnerWasToldMeanwhile(t *testing.T) {
 		require.NoError(t, <-other.call(t.Context(), "other", quorum.Call{Owner: named("other")}))
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())
-		waits := p.call(ctx, "waits", quorum.Call{Owner: same, Shared: true})
-		early := p.call(t.Context(), "early", quorum.Call{Owner: same, Shared: true, Try: true})
-		late := p.call(t.Context(), "late", quorum.Call{Owner: same, Shared: true, Try: true})
+		waits := p.call(ctx, "waits", quorum.Call{Owner: same, SharesOwner: true})
+		early := p.call(t.Context(), "early", quorum.Call{Owner: same, SharesOwner: true, Try: true})
+		late := p.call(t.Context(), "late", quorum.Call{Owner: same, SharesOwner: true, Try: true})
 		require.ErrorIs(t, <-early, errNoQuorum)
 		require.ErrorIs(t, <-late, errNoQuorum)
 		require.NotContains(t, w.names(), "late", "it came before early asked")
@@ -474,10 +474,10 @@ func TestATryIsRefusedWithWhatItsOwnerWasToldMeanwhile(t *testing.T) {
 func TestAnUnknownOutcomeRefusesNobodyElse(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		p := w.process()
-		w.set(func() { w.slow, w.deaf = time.Second, 1 })
+		w.set(func() { w.slow, w.unanswered = time.Second, 1 })
 		same := named("same")
-		first := p.call(t.Context(), "first", quorum.Call{Owner: same, Shared: true, Try: true})
-		second := p.call(t.Context(), "second", quorum.Call{Owner: same, Shared: true, Try: true})
+		first := p.call(t.Context(), "first", quorum.Call{Owner: same, SharesOwner: true, Try: true})
+		second := p.call(t.Context(), "second", quorum.Call{Owner: same, SharesOwner: true, Try: true})
 		require.ErrorIs(t, <-first, errSilent)
 		require.NoError(t, <-second)
 		p.unlock(same)
@@ -708,7 +708,7 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
 		same := named("same")
-		waits := p.call(t.Context(), "waits", quorum.Call{Owner: same, Shared: true})
+		waits := p.call(t.Context(), "waits", quorum.Call{Owner: same, SharesOwner: true})
 		time.Sleep(time.Second)
 		w.set(func() { w.slow = time.Second })
 		other.unlock(named("other"))
@@ -717,7 +717,7 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 		w.set(func() {
 			w.beforeNews = func() { // it was told that it may ask
 				w.set(func() { w.beforeNews = nil })
-				beside = p.call(t.Context(), "beside", quorum.Call{Owner: same, Shared: true, Try: true})
+				beside = p.call(t.Context(), "beside", quorum.Call{Owner: same, SharesOwner: true, Try: true})
 			}
 		})
 		require.NoError(t, <-waits)
@@ -735,9 +735,9 @@ func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 		w.set(func() { w.slow = time.Second })
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())
-		first := p.call(t.Context(), "first", quorum.Call{Owner: same, Shared: true, Try: true})
-		left := p.call(ctx, "left", quorum.Call{Owner: same, Shared: true, Try: true})
-		late := p.call(t.Context(), "late", quorum.Call{Owner: same, Shared: true, Try: true})
+		first := p.call(t.Context(), "first", quorum.Call{Owner: same, SharesOwner: true, Try: true})
+		left := p.call(ctx, "left", quorum.Call{Owner: same, SharesOwner: true, Try: true})
+		late := p.call(t.Context(), "late", quorum.Call{Owner: same, SharesOwner: true, Try: true})
 		require.ErrorIs(t, <-first, errNoQuorum)
 		synctest.Wait() // left asks
 		cancel()
@@ -749,10 +749,10 @@ func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 		ctx, cancel = context.WithCancel(t.Context())
 		waits := p.call(ctx, "waits", quorum.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
-		w.set(func() { w.deaf, w.slow = 1, time.Hour })
+		w.set(func() { w.unanswered, w.slow = 1, time.Hour })
 		p.line.Nudge()
 		time.Sleep(time.Second)
-		w.set(func() { require.Zero(t, w.deaf, "it asks") })
+		w.set(func() { require.Zero(t, w.unanswered, "it asks") })
 		cancel()
 		err := <-waits
 		require.ErrorIs(t, err, errNoQuorum, "as it was told last")
@@ -765,8 +765,10 @@ func TestAFinalAnswerEndsTheWait(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		p := w.process()
 		err := p.line.Run(t.Context(), quorum.Call{
-			Owner: fresh(1), Left: left,
-			Attempt: func(context.Context) (quorum.Said, error) { return quorum.Said{Final: true}, errFinal },
+			Owner: fresh(1), ErrorOfEnd: left,
+			Attempt: func(context.Context) (quorum.AttemptResult, error) {
+				return quorum.AttemptResult{IsFinal: true}, errFinal
+			},
 		})
 		require.ErrorIs(t, err, errFinal)
 	})
@@ -791,18 +793,18 @@ func TestCallsOfManyOwnersAndProcesses(t *testing.T) {
 			for n := range uint64(24) {
 				p := processes[choose.IntN(2)]
 				o := []owner.Owner{fresh(100 + n), named(fmt.Sprint("a", slices.Index(processes, p))), named(fmt.Sprint("b", slices.Index(processes, p)))}[choose.IntN(3)]
-				c := quorum.Call{Owner: o, Shared: o.ID == 0, Try: choose.IntN(4) == 0}
+				c := quorum.Call{Owner: o, SharesOwner: o.ID == 0, Try: choose.IntN(4) == 0}
 				hold, patience := time.Duration(choose.IntN(300))*time.Millisecond, time.Duration(choose.IntN(20_000))*time.Millisecond
 				w.mu.Lock()
 				if choose.IntN(6) == 0 {
-					w.deaf++
+					w.unanswered++
 				}
 				w.mu.Unlock()
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), patience+time.Minute)
 					defer cancel()
-					c.Attempt = func(context.Context) (quorum.Said, error) { return p.attempt(fmt.Sprint(n), o) }
-					c.Left = left
+					c.Attempt = func(context.Context) (quorum.AttemptResult, error) { return p.attempt(fmt.Sprint(n), o) }
+					c.ErrorOfEnd = left
 					err := p.line.Run(ctx, c)
 					w.mu.Lock()
 					if err == nil {

@@ -10,26 +10,26 @@ import (
 type Vote uint8
 
 const (
-	Yes     Vote = iota
-	Held         // another owner has it
-	None         // it has no vote, see NoVote
-	Refused      // it refuses, and will refuse again
-	Unknown      // there was no answer
+	Yes         Vote = iota
+	HeldByOther      // another owner has it
+	None             // it has no vote, see NoVote
+	Refused          // it refuses, and will refuse again
+	Unknown          // there was no answer
 	votes
 )
 
 // Ballot is the answer of one member with its hold.
-type Ballot[P Part] struct {
-	Member int
-	Vote   Vote
-	Took   bool   // the member was taken and Part is set, whether it counts or not
-	Part   P      // the zero P if the member was not taken
-	Server string // the server's run id; "" if it was not asked for
-	Err    error  // nil for Yes
+type Ballot[P MemberHold] struct {
+	Member   int
+	Vote     Vote
+	WasTaken bool   // the member was taken and Hold is set, whether it counts or not
+	Hold     P      // zero if the member was not taken
+	Server   string // the server's run id; "" if it was not asked for
+	Err      error  // nil for Yes
 }
 
 // Member is a lock that may vote.
-type Member[P Part] interface {
+type Member[P MemberHold] interface {
 	// Take takes the lock without waiting for other owners.
 	Take(ctx context.Context) (P, error)
 	// MayVote asks the server. The error is a NoVote, or says that the server did not
@@ -41,10 +41,10 @@ type Member[P Part] interface {
 }
 
 // Ask takes member i and asks whether it may vote. A durable member always may.
-func Ask[P Part](ctx context.Context, i int, m Member[P], durable bool) Ballot[P] {
+func Ask[P MemberHold](ctx context.Context, i int, m Member[P], durable bool) Ballot[P] {
 	b := Ballot[P]{Member: i}
-	if b.Part, b.Err = m.Take(ctx); b.Err == nil {
-		if b.Took = true; !durable {
+	if b.Hold, b.Err = m.Take(ctx); b.Err == nil {
+		if b.WasTaken = true; !durable {
 			// MayVote comes after Take, so that its answer shows a restart before Take.
 			b.Server, b.Err = m.MayVote(ctx)
 		}
@@ -61,14 +61,14 @@ func Ask[P Part](ctx context.Context, i int, m Member[P], durable bool) Ballot[P
 }
 
 // Tally counts the ballots of an attempt. Make one with NewTally.
-type Tally[P Part] struct {
+type Tally[P MemberHold] struct {
 	Ballots []Ballot[P]  // in the order in which they came
 	Missing map[int]bool // members whose ballot has not come
 	count   [votes]int
 }
 
 // NewTally returns a Tally of members that have not voted.
-func NewTally[P Part](members int) *Tally[P] {
+func NewTally[P MemberHold](members int) *Tally[P] {
 	y := &Tally[P]{Missing: make(map[int]bool, members)}
 	for i := range members {
 		y.Missing[i] = true
@@ -90,5 +90,5 @@ func (y *Tally[P]) Add(b Ballot[P]) {
 // Count returns how many members have voted v.
 func (y *Tally[P]) Count(v Vote) int { return y.count[v] }
 
-// Against returns how many members have refused or have no vote.
-func (y *Tally[P]) Against() int { return y.count[Held] + y.count[None] + y.count[Refused] }
+// CountAgainst returns how many members have refused or have no vote.
+func (y *Tally[P]) CountAgainst() int { return y.count[HeldByOther] + y.count[None] + y.count[Refused] }

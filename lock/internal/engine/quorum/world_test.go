@@ -175,12 +175,12 @@ func (c *config) serverOf(i int, run int8) string {
 	return fmt.Sprintf("host %d run %d", c.hosts[i], run)
 }
 
-// seatsOf are the seats of a client's hold, and whose they are.
-func (c *config) seatsOf(k *client) (seats []quorum.Seat[part]) {
+// grantsOf are the seats of a client's hold, and whose they are.
+func (c *config) grantsOf(k *client) (seats []quorum.Grant[part]) {
 	for i, s := range k.seats {
 		if s.has {
 			p := part{valid: s.left > 0 && !s.told, ended: s.told, left: s.left}
-			seats = append(seats, quorum.Seat[part]{Part: p, Member: i, Server: c.serverOf(i, s.run)})
+			seats = append(seats, quorum.Grant[part]{Hold: p, Member: i, Server: c.serverOf(i, s.run)})
 		}
 	}
 	return seats
@@ -188,7 +188,7 @@ func (c *config) seatsOf(k *client) (seats []quorum.Seat[part]) {
 
 // valid reports whether a client has the lock now.
 func (c *config) valid(k *client) bool {
-	return k.phase == holding && quorum.CountValid(c.seatsOf(k), start) >= need
+	return k.phase == holding && quorum.CountValid(c.grantsOf(k), start) >= need
 }
 
 // step is what may happen between two answers of a member.
@@ -223,11 +223,11 @@ func (f *fake) before() {
 	case aRestart:
 		f.c.restart(f.w, f.c.hosts[f.i])
 	}
-	f.c.note(f.w)
+	f.c.noteInvalid(f.w)
 }
 
-// note keeps in mind which holds were not valid for a moment.
-func (c *config) note(w *world) {
+// noteInvalid keeps in mind which holds were not valid for a moment.
+func (c *config) noteInvalid(w *world) {
 	for i := range w.clients {
 		if k := &w.clients[i]; k.phase == holding && !c.valid(k) {
 			k.invalid = true
@@ -249,11 +249,11 @@ func (f *fake) Take(context.Context) (part, error) {
 func (f *fake) MayVote(context.Context) (string, error) {
 	f.before()
 	h := f.w.hosts[f.c.hosts[f.i]]
-	s := quorum.Standing{Up: time.Duration(h.up) * time.Second}
+	s := quorum.ServerState{Uptime: time.Duration(h.up) * time.Second}
 	return f.c.serverOf(f.i, h.run), s.MayVote(0, life*time.Second)
 }
 
-func (f *fake) Failed(context.Context, error) quorum.Vote { return quorum.Held }
+func (f *fake) Failed(context.Context, error) quorum.Vote { return quorum.HeldByOther }
 
 // tick is a moment that passes.
 func (w *world) tick() {

@@ -30,11 +30,11 @@ func TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded(t *testing.T) {
 		"a master that this client knew": {up: 1e6, state: master, known: time.Second},
 	} {
 		now := time.Unix(1000, 0)
-		var known quorum.Reigns
-		s := quorum.StandingOf(wire.UptimeAnswer{Up: time.Duration(test.up) * time.Second, Server: "run", Replication: "reign", State: test.state})
+		var known quorum.Incarnations
+		s := quorum.ServerStateOf(wire.UptimeAnswer{Up: time.Duration(test.up) * time.Second, Server: "run", Replication: "reign", State: test.state})
 		require.Equal(t, "run", s.Server)
-		known.Known(s.Reign, now)
-		err := s.MayVote(known.Known(s.Reign, now.Add(test.known)), 10*time.Second)
+		known.KnownFor(s.Incarnation, now)
+		err := s.MayVote(known.KnownFor(s.Incarnation, now.Add(test.known)), 10*time.Second)
 		if test.says == "" {
 			require.NoError(t, err, name)
 		} else {
@@ -48,10 +48,10 @@ func TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded(t *testing.T) {
 func TestAPromotionCountsAnewWhateverChanged(t *testing.T) {
 	const longest = 10 * time.Second
 	now := time.Unix(1000, 0)
-	var known quorum.Reigns
+	var known quorum.Incarnations
 	mayVote := func(run, reign string) bool {
-		s := quorum.StandingOf(wire.UptimeAnswer{Up: time.Hour, Server: run, Replication: reign, State: wire.Heir})
-		return s.MayVote(known.Known(s.Reign, now), longest) == nil
+		s := quorum.ServerStateOf(wire.UptimeAnswer{Up: time.Hour, Server: run, Replication: reign, State: wire.Heir})
+		return s.MayVote(known.KnownFor(s.Incarnation, now), longest) == nil
 	}
 	for _, id := range [][2]string{{"a", "1"}, {"a", "2"}, {"b", "2"}, {"a", "1"}} {
 		require.False(t, mayVote(id[0], id[1]))

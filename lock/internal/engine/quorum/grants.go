@@ -8,8 +8,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Part is the hold of one member.
-type Part interface {
+// MemberHold is the hold of one member.
+type MemberHold interface {
 	// Valid reports whether the member is held now: not unlocked, not lost, and safe by the
 	// clock.
 	Valid() bool
@@ -19,39 +19,39 @@ type Part interface {
 	Deadline() time.Time
 }
 
-// Seat is one member's place in a hold.
-type Seat[P Part] struct {
-	Part   P
-	Drift  time.Duration // how much earlier the seat ends than the hold of the member
+// Grant is what one member adds to a hold: its own hold, which counts until shortly before that ends.
+type Grant[P MemberHold] struct {
+	Hold   P
+	Drift  time.Duration // how much earlier the grant ends than Hold
 	Member int           // the index of the member
 	Server string        // the server's run id when it voted; "" if it was not asked for
 }
 
-// until returns when the seat stops counting, as it stands now. It returns false if the seat is
+// validUntil returns when the grant stops counting, as it stands now. It returns false if the grant is
 // lost.
-func (s Seat[P]) until() (time.Time, bool) {
-	if s.Part.Ended() {
+func (g Grant[P]) validUntil() (time.Time, bool) {
+	if g.Hold.Ended() {
 		return time.Time{}, false
 	}
-	return s.Part.Deadline().Add(-s.Drift), true
+	return g.Hold.Deadline().Add(-g.Drift), true
 }
 
-// CountValid returns how many of seats are held now.
-func CountValid[P Part](seats []Seat[P], now time.Time) (n int) {
-	for _, s := range seats {
-		if s.Part.Valid() && (s.Drift == 0 || now.Before(s.Part.Deadline().Add(-s.Drift))) {
+// CountValid returns how many of grants are held now.
+func CountValid[P MemberHold](grants []Grant[P], now time.Time) (n int) {
+	for _, g := range grants {
+		if g.Hold.Valid() && (g.Drift == 0 || now.Before(g.Hold.Deadline().Add(-g.Drift))) {
 			n++
 		}
 	}
 	return n
 }
 
-// Deadline returns when fewer than need of seats will be safe, as it stands now. It returns false
+// Deadline returns when fewer than need of grants will be safe, as it stands now. It returns false
 // if fewer are left already.
-func Deadline[P Part](seats []Seat[P], need int) (time.Time, bool) {
-	ends := make([]time.Time, 0, len(seats))
-	for _, s := range seats {
-		if end, ok := s.until(); ok {
+func Deadline[P MemberHold](grants []Grant[P], need int) (time.Time, bool) {
+	ends := make([]time.Time, 0, len(grants))
+	for _, g := range grants {
+		if end, ok := g.validUntil(); ok {
 			ends = append(ends, end)
 		}
 	}
@@ -62,14 +62,14 @@ func Deadline[P Part](seats []Seat[P], need int) (time.Time, bool) {
 	return ends[need-1], true
 }
 
-// Admits reports whether a member whose server has just voted may come back into a hold that is
-// not known to have ended. That is so if need seats are valid, ended counts the seats that are
-// known to be lost, and no other seat has the same server.
-func Admits[P Part](seats []Seat[P], need, ended int, server string, now time.Time) bool {
-	if len(seats)-ended < need || CountValid(seats, now) < need {
+// MayAdmit reports whether a member whose server has just voted may come back into a hold that is
+// not known to have ended. That is so if need grants are valid, ended counts the grants that are
+// known to be lost, and no other grant has the same server.
+func MayAdmit[P MemberHold](grants []Grant[P], need, ended int, server string, now time.Time) bool {
+	if len(grants)-ended < need || CountValid(grants, now) < need {
 		return false
 	}
-	return server == "" || !slices.ContainsFunc(seats, func(s Seat[P]) bool { return s.Server == server && s.Part.Valid() })
+	return server == "" || !slices.ContainsFunc(grants, func(g Grant[P]) bool { return g.Server == server && g.Hold.Valid() })
 }
 
 // Retake brings a member back into a hold that has lost it. A server that was restarted is
@@ -81,10 +81,10 @@ type Retake struct {
 	Durable bool
 }
 
-// Retakes reports whether a member that was lost for the reason why may come back. The Retake has
+// MayRetake reports whether a member that was lost for the reason why may come back. The Retake has
 // the reason that counts. expired says that the member's whole lease was over by the clock, which
 // is later than the time until which its hold was safe.
-func Retakes(why renewal.Reason, expired bool, server string, durable bool) (Retake, bool) {
+func MayRetake(why renewal.Reason, expired bool, server string, durable bool) (Retake, bool) {
 	if why == renewal.NotOwner && expired || why == renewal.Suspended {
 		why = renewal.TrustEnded // the key has expired, so its absence proves no deletion
 	}
@@ -97,7 +97,7 @@ func Retakes(why renewal.Reason, expired bool, server string, durable bool) (Ret
 // AskAgain asks member i once, while the hold is valid without it. admit adds a vote to the hold,
 // or returns false. The caller must release left. again says that the member should be asked once
 // more, later.
-func AskAgain[P Part](ctx context.Context, w Retake, i int, m Member[P], admit func(Ballot[P]) bool) (left Ballot[P], again bool) {
+func AskAgain[P MemberHold](ctx context.Context, w Retake, i int, m Member[P], admit func(Ballot[P]) bool) (left Ballot[P], again bool) {
 	if !w.Durable {
 		// MayVote comes first, so that a member that may not vote is not taken in vain.
 		server, err := m.MayVote(ctx)
