@@ -12,7 +12,7 @@ import (
 )
 
 // ErrBusy is returned when others wait and the call must not pass them.
-var ErrBusy = errors.New("several: others wait")
+var ErrBusy = errors.New("quorum: others wait")
 
 // Call is one call for a majority.
 type Call struct {
