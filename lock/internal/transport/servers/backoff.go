@@ -34,18 +34,18 @@ type backoff struct {
 // the same time.
 const firstPause = 10 * time.Millisecond
 
-// through dials with f, or fails at once.
-func (b *backoff) through(f func() (pipe.Connection, error)) (pipe.Connection, error) {
-	if err := b.begin(); err != nil {
+// dial dials with f, or fails at once.
+func (b *backoff) dial(f func() (pipe.Connection, error)) (pipe.Connection, error) {
+	if err := b.beginDial(); err != nil {
 		return pipe.Connection{}, err
 	}
 	dialed, err := f()
-	b.dialled(err)
+	b.endDial(err)
 	return dialed, err
 }
 
-// begin begins a dial, or returns the error with which it fails at once.
-func (b *backoff) begin() error {
+// beginDial begins a dial, or returns the error with which the dial fails at once.
+func (b *backoff) beginDial() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -63,8 +63,8 @@ func (b *backoff) begin() error {
 	return nil
 }
 
-// dialled records how a dial has ended.
-func (b *backoff) dialled(err error) {
+// endDial records how a dial has ended.
+func (b *backoff) endDial(err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, pipe.ErrReplaced) {
 		return // the server has not ended the dial
 	}
@@ -73,9 +73,9 @@ func (b *backoff) dialled(err error) {
 	b.err = err
 }
 
-// failed records that a connection has ended. That is a failure to dial if no connection has
+// connectionFailed records that a connection has ended. That is a failure to dial if no connection has
 // answered a request since the dial, or if it soon led to a replica.
-func (b *backoff) failed(err error) {
+func (b *backoff) connectionFailed(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if pipe.Code(err) == "READONLY" && time.Since(b.next) < b.longest {
@@ -86,9 +86,9 @@ func (b *backoff) failed(err error) {
 	}
 }
 
-// over records that a connection has answered a request, or that another server is behind the
+// reset records that a connection has answered a request, or that another server is behind the
 // name.
-func (b *backoff) over() {
+func (b *backoff) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last, b.dials, b.err = max(b.last, b.dials), 0, nil

@@ -22,11 +22,11 @@ const maxUnanswered = 3
 // that does not answer, or ends the connection because of it, is not asked again.
 func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 	dialed, err := s.DialTimed(ctx, bound)
-	if err != nil || s.checked.Swap(true) {
+	if err != nil || s.isChecked.Swap(true) {
 		return dialed, err
 	}
 	asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
-	failed := s.check(asking, dialed.Conn)
+	failed := s.checkEviction(asking, dialed.Conn)
 	slow := asking.Err() != nil || isTimeout(failed)
 	done()
 	if failed == nil {
@@ -35,15 +35,15 @@ func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Co
 	dialed.Conn.Close()
 	if slow {
 		// The server may have failed, or may not like the question.
-		if s.unanswered.Add(1) == maxUnanswered {
+		if s.unansweredChecks.Add(1) == maxUnanswered {
 			s.warnUnchecked(failed)
 		} else {
-			s.checked.Store(false)
+			s.isChecked.Store(false)
 		}
 		return pipe.Connection{}, failed
 	}
 	if dialed, err = s.DialTimed(ctx, bound); err != nil {
-		s.checked.Store(false) // the question was not the reason
+		s.isChecked.Store(false) // the question was not the reason
 		return pipe.Connection{}, err
 	}
 	s.warnUnchecked(failed)
@@ -56,9 +56,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &slow) && slow.Timeout()
 }
 
-// check asks what the server does when its memory is full, and warns. An error
+// checkEviction asks what the server does when its memory is full, and warns. An error
 // means that the connection is not usable.
-func (s *Server) check(ctx context.Context, conn redis.Conn) error {
+func (s *Server) checkEviction(ctx context.Context, conn redis.Conn) error {
 	reply, err := pipe.RoundTrip(ctx, conn, "INFO", "memory")
 	if _, refused := err.(redis.Error); err != nil && !refused {
 		return err

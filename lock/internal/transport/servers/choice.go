@@ -21,7 +21,7 @@ const leastSharded = 7
 //	                 Greeted                      Greeted: another version
 //	unknown ───────────────────────▶ PUBLISH ◀──────────────────────────────▶ SPUBLISH
 //	PUBLISH, and SPUBLISH is heard      ▲                                         │
-//	                                    └──────────────── Refused ────────────────┘
+//	                                    └──────────── SPublishRefused ────────────┘
 //
 // After a change, waiters listen in both ways for a time, because other clients may learn
 // of the change later. They always listen in both ways if others may publish differently.
@@ -30,11 +30,11 @@ type Choice struct {
 	setting topology.PubSub
 	overlap time.Duration // after a change
 
-	by      topology.PubSub // Auto while it is not known
-	version string          // of the server; "" while it is not known
-	refused bool            // the server has SPUBLISH, but refuses it to this user
-	deaf    bool            // the server refuses SSUBSCRIBE
-	changed time.Time
+	by           topology.PubSub // Auto while it is not known
+	version      string          // of the server; "" while it is not known
+	noSPublish   bool            // the server has SPUBLISH, but refuses it to this user
+	noSSubscribe bool            // the server refuses SSUBSCRIBE
+	changed      time.Time
 }
 
 // NewChoice returns the Choice of a server without slots, or of one that has them.
@@ -46,53 +46,53 @@ func NewChoice(t topology.Traits, overlap time.Duration) Choice {
 	return c
 }
 
-// Asks reports whether the server's version matters.
-func (c *Choice) Asks() bool { return c.setting == topology.PubSubAuto }
+// NeedsVersion reports whether the server's version matters.
+func (c *Choice) NeedsVersion() bool { return c.setting == topology.PubSubAuto }
 
 // Greeted records the answers on a new connection. version is the server's version, or ""
 // if the server does not tell it. refused says that SPUBLISH is refused. Greeted reports
 // whether the choice has changed.
 func (c *Choice) Greeted(now time.Time, version string, refused bool) bool {
-	if !c.Asks() || version == "" {
+	if !c.NeedsVersion() || version == "" {
 		return false // the earlier answer is still the best guess
 	}
 	by := topology.PubSubPlain
 	if Shards(version) && !refused {
 		by = topology.PubSubSharded
 	}
-	c.version, c.refused = version, refused && Shards(version)
-	return c.become(now, by)
+	c.version, c.noSPublish = version, refused && Shards(version)
+	return c.setBy(now, by)
 }
 
-// Refused records that the server has refused SPUBLISH, and will refuse it again. It
+// SPublishRefused records that the server has refused SPUBLISH, and will refuse it again. It
 // reports whether the choice has changed.
-func (c *Choice) Refused(now time.Time) bool {
-	if !c.Asks() || c.by != topology.PubSubSharded {
+func (c *Choice) SPublishRefused(now time.Time) bool {
+	if !c.NeedsVersion() || c.by != topology.PubSubSharded {
 		return false
 	}
-	c.refused = true
-	return c.become(now, topology.PubSubPlain)
+	c.noSPublish = true
+	return c.setBy(now, topology.PubSubPlain)
 }
 
-// Deaf records that the server refuses SSUBSCRIBE. It reports whether Hearing now works
-// without SSUBSCRIBE.
-func (c *Choice) Deaf() bool {
-	c.deaf = c.Asks()
-	return c.deaf
+// SSubscribeRefused records that the server refuses SSUBSCRIBE. It reports whether waiters can
+// now listen without SSUBSCRIBE.
+func (c *Choice) SSubscribeRefused() bool {
+	c.noSSubscribe = c.NeedsVersion()
+	return c.noSSubscribe
 }
 
-func (c *Choice) become(now time.Time, by topology.PubSub) bool {
+func (c *Choice) setBy(now time.Time, by topology.PubSub) bool {
 	if c.by == by {
 		return false
 	}
-	c.by, c.changed, c.deaf = by, now, false
+	c.by, c.changed, c.noSSubscribe = by, now, false
 	return true
 }
 
 // By returns how releases are published.
 func (c *Choice) By() topology.PubSub {
 	switch {
-	case !c.Asks():
+	case !c.NeedsVersion():
 		return c.setting
 	case c.by == topology.PubSubSharded:
 		return c.by
@@ -100,9 +100,9 @@ func (c *Choice) By() topology.PubSub {
 	return topology.PubSubPlain
 }
 
-// Hearing returns in which ways waiters listen.
-func (c *Choice) Hearing(now time.Time) pubsub.Hearing {
-	if c.Asks() && (c.by == topology.PubSubAuto || c.refused || c.deaf || now.Sub(c.changed) < c.overlap) {
+// SubscribeMode returns in which ways waiters listen.
+func (c *Choice) SubscribeMode(now time.Time) pubsub.Hearing {
+	if c.NeedsVersion() && (c.by == topology.PubSubAuto || c.noSPublish || c.noSSubscribe || now.Sub(c.changed) < c.overlap) {
 		return pubsub.Hearing{Plain: true, Sharded: true}
 	}
 	sharded := c.By() == topology.PubSubSharded

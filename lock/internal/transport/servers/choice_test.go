@@ -37,10 +37,10 @@ func barred(version string) func(*servers.Choice, time.Time) bool {
 
 func nothing(*servers.Choice, time.Time) bool { return false }
 
-func refused(c *servers.Choice, now time.Time) bool { return c.Refused(now) }
+func refused(c *servers.Choice, now time.Time) bool { return c.SPublishRefused(now) }
 
 // isDeaf is SSUBSCRIBE refused: true if there is another way to hear.
-func isDeaf(c *servers.Choice, _ time.Time) bool { return c.Deaf() }
+func isDeaf(c *servers.Choice, _ time.Time) bool { return c.SSubscribeRefused() }
 
 func TestHowReleasesArePublished(t *testing.T) {
 	const overlap = 10 * time.Second
@@ -138,12 +138,12 @@ func TestHowReleasesArePublished(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, now := servers.NewChoice(test.traits, overlap), time.Now()
-			require.Equal(t, test.traits.Slots && test.traits.PubSub == auto, c.Asks())
+			require.Equal(t, test.traits.Slots && test.traits.PubSub == auto, c.NeedsVersion())
 			for i, s := range test.steps {
 				now = now.Add(s.after)
 				require.Equal(t, s.changes, s.event(&c, now), "step %d", i)
 				require.Equal(t, s.by, c.By(), "step %d", i)
-				require.Equal(t, s.hearing, c.Hearing(now), "step %d", i)
+				require.Equal(t, s.hearing, c.SubscribeMode(now), "step %d", i)
 			}
 		})
 	}
@@ -175,6 +175,6 @@ func TestWhoDecidesDifferentlyIsHeardForAWhile(t *testing.T) {
 
 // hears reports whether a hears what b publishes.
 func hears(a *servers.Choice, now time.Time, b *servers.Choice) bool {
-	h := a.Hearing(now)
+	h := a.SubscribeMode(now)
 	return b.By() == topology.PubSubPlain && h.Plain || b.By() == topology.PubSubSharded && h.Sharded
 }

@@ -15,10 +15,10 @@ import (
 
 // clock is what is known about a server's clock, from all connections to it.
 type clock struct {
-	mu     sync.Mutex // guards the fields below; never held during I/O
-	last   pipe.Clock // the result of the last connection that asked
-	silent time.Time  // when the server did not tell its time; zero if it did
-	unsaid bool       // the last question got no answer in time
+	mu           sync.Mutex // guards the fields below; never held during I/O
+	last         pipe.Clock // the result of the last connection that asked
+	silentSince  time.Time  // when the server did not tell its time; zero if it did
+	isUnanswered bool       // the last question got no answer in time
 }
 
 // askAgain is how long a server that did not tell its time is not asked again.
@@ -42,7 +42,7 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		}
 		dialed := pipe.Connection{Conn: conn, Epoch: epoch}
 		if s.clock.isSilent() {
-			s.reached(nil)
+			s.noteReached(nil)
 			return dialed, nil
 		}
 		asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
@@ -55,14 +55,14 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 			s.dialEnded(before, failed)
 			return pipe.Connection{}, failed
 		}
-		s.reached(nil)
+		s.noteReached(nil)
 		server, err := pipe.TimeOf(asked.reply, failed)
 		_, refused := failed.(redis.Error)
 		switch {
 		case err == nil:
 			dialed.Clock.Asking(asked.sent)
 			dialed.Clock.Sample(asked.sent, time.Now(), server, 0)
-			s.clock.tells()
+			s.clock.setTelling()
 			s.Answered()
 			s.Timed(dialed.Clock, 0)
 			return dialed, nil
@@ -75,12 +75,12 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		}
 		conn.Close()
 		switch {
-		case asked.unsaid:
+		case asked.isUnanswered:
 			s.warnUnanswered(failed)
 		case slow:
 			if !errors.Is(ctx.Err(), context.Canceled) {
-				s.unansweredInTime()
-				s.clock.setUnsaid(!asked.slow) // a slow server is asked at once the next time
+				s.warnNoAnswer()
+				s.clock.setUnanswered(!asked.isSlow) // a slow server is asked at once the next time
 			}
 			return pipe.Connection{}, failed
 		case try > 0: // the question is the reason
@@ -89,30 +89,30 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 	}
 }
 
-// asked is the result of the question for the time.
-type asked struct {
-	reply  any
-	sent   time.Time
-	err    error
-	unsaid bool // only the question got no answer
-	slow   bool // the server was also slow to answer PING
+// timeReply is the result of the question for the time.
+type timeReply struct {
+	reply        any
+	sent         time.Time
+	err          error
+	isUnanswered bool // only the question got no answer
+	isSlow       bool // the server was also slow to answer PING
 }
 
 // askTime asks the server for its time. If the server did not answer that question before, it
 // must answer PING first. It then has half of the time that is left of ctx. If that half is less
 // than four times the time of PING, the server is slow and has all the time that is left.
-func (s *Server) askTime(ctx context.Context, conn redis.Conn) (a asked) {
+func (s *Server) askTime(ctx context.Context, conn redis.Conn) (a timeReply) {
 	within := ctx
-	if s.clock.wasUnsaid() {
+	if s.clock.wasUnanswered() {
 		began := time.Now()
 		if _, err := pipe.RoundTrip(ctx, conn, "PING"); err != nil {
 			if _, refused := err.(redis.Error); !refused || pipe.LoggedOut(err) || dialing.TurnedAway(err) {
-				return asked{err: err}
+				return timeReply{err: err}
 			}
 		}
 		deadline, _ := ctx.Deadline()
 		left := time.Until(deadline)
-		if a.slow = time.Since(began) > left/8; !a.slow {
+		if a.isSlow = time.Since(began) > left/8; !a.isSlow {
 			half, cancel := context.WithTimeout(ctx, left/2)
 			defer cancel()
 			within = half
@@ -120,7 +120,7 @@ func (s *Server) askTime(ctx context.Context, conn redis.Conn) (a asked) {
 	}
 	a.sent = time.Now()
 	a.reply, a.err = pipe.RoundTrip(within, conn, "TIME")
-	a.unsaid = within != ctx && ctx.Err() == nil && (within.Err() != nil || a.err != nil && isTimeout(a.err))
+	a.isUnanswered = within != ctx && ctx.Err() == nil && (within.Err() != nil || a.err != nil && isTimeout(a.err))
 	return a
 }
 
@@ -149,34 +149,34 @@ func (s *Server) Clock() (ahead, within time.Duration, ok bool) {
 func (c *clock) isSilent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.silent.IsZero() && time.Since(c.silent) < askAgain
+	return !c.silentSince.IsZero() && time.Since(c.silentSince) < askAgain
 }
 
-// tells records that the server told its time.
-func (c *clock) tells() {
+// setTelling records that the server told its time.
+func (c *clock) setTelling() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent, c.unsaid = time.Time{}, false
+	c.silentSince, c.isUnanswered = time.Time{}, false
 }
 
-// setUnsaid records whether the server may leave only this question unanswered.
-func (c *clock) setUnsaid(unsaid bool) {
+// setUnanswered records whether the server may leave only this question unanswered.
+func (c *clock) setUnanswered(unsaid bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unsaid = unsaid
+	c.isUnanswered = unsaid
 }
 
-func (c *clock) wasUnsaid() bool {
+func (c *clock) wasUnanswered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unsaid
+	return c.isUnanswered
 }
 
 // setSilent records that the server does not tell its time.
 func (c *clock) setSilent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent = time.Now()
+	c.silentSince = time.Now()
 }
 
 func (s *Server) warnRefused(err error) {

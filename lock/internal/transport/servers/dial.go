@@ -19,8 +19,8 @@ var errReplacedMeanwhile = fmt.Errorf("%w while it was dialled", pipe.ErrReplace
 
 // Dial opens a connection to the server that s stands for now, and returns the epoch of
 // that server. A caller that stores the connection where Drop or Replaced finds it must
-// compare the epoch afterwards. A dial takes Config.DialTimeout at most. bound limits how many dials are left behind. Dials to a
-// server that s stood for before do not count.
+// compare the epoch afterwards. A dial takes Config.DialTimeout at most. bound limits how
+// many dials are left behind. Dials to an earlier server of s do not count.
 func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
 	defer cancel()
@@ -39,7 +39,7 @@ func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(*s.during.Load(), cancel)()
+	defer context.AfterFunc(*s.epochContext.Load(), cancel)()
 	conn, err := bound.Dial(ctx, epoch, s.dial)
 	switch {
 	case s.epoch.Load() == epoch:
@@ -59,27 +59,27 @@ func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 	if r.cfg.Topology == nil {
 		return r.cfg.Dial(s.noteConnect(ctx))
 	}
-	r.await(ctx)
+	r.awaitLayout(ctx)
 	conn, err := r.cfg.Topology.Dial(ctx, s.name)
 	if err != nil {
-		r.look()
+		r.hintTopology()
 	}
 	return conn, err
 }
 
-// dialEnded calls reached for a dial. before is the number of connections made before the dial
+// dialEnded calls noteReached for a dial. before is the number of connections made before the dial
 // began. A failure does not count if another connection was made meanwhile, because the server
 // may be back by now.
 func (s *Server) dialEnded(before uint64, err error) {
 	if err == nil || s.connected.Load() == before {
-		s.reached(err)
+		s.noteReached(err)
 	}
 }
 
-// reached is called at the end of a dial. If there is no connection to the server, it
+// noteReached is called at the end of a dial. If there is no connection to the server, it
 // warns, once until there is one. Without that warning a Lock whose context has no end
 // would wait in silence.
-func (s *Server) reached(err error) {
+func (s *Server) noteReached(err error) {
 	if err == pipe.ErrReplaced {
 		err = nil // the old server did not answer
 	}
@@ -90,12 +90,12 @@ func (s *Server) reached(err error) {
 	switch {
 	case s.ctx.Err() != nil: // the client ends, whatever became of the dial
 	case err == nil:
-		if s.unreached.over() {
+		if s.noConnection.clear() {
 			s.router.cfg.Logger.Log(record.ConnectedAgain, s.Address())
 		}
 	case errors.Is(err, context.Canceled), err == errReplacedMeanwhile: // the server has not ended the dial
 	default:
-		s.unreached.say(func() bool { return s.router.cfg.Logger.Log(record.NoConnection, s.Address(), err) })
+		s.noConnection.logOnce(func() bool { return s.router.cfg.Logger.Log(record.NoConnection, s.Address(), err) })
 	}
 }
 

@@ -82,7 +82,7 @@
 // and others wait only for that server (Server.opened). Close waits in the same
 // way, so that it also closes a server that is being opened. Idle of a retired
 // server is called without the lock. If the server is needed in the meantime, it
-// is kept (Server.wanted). The server of a slot is read without a lock.
+// is kept (Server.isWanted). The server of a slot is read without a lock.
 //
 // # Failure
 //

@@ -51,8 +51,8 @@ type fixture struct {
 	news  chan topology.Layout
 	hints chan (<-chan struct{}) // of capacity 1: what Follow got
 
-	mu   sync.Mutex // guards what follows
-	told []string   // of servers and their names
+	mu     sync.Mutex // guards what follows
+	events []string   // of servers and their names
 }
 
 // build makes the Router. Without a dial function no server can be reached.
@@ -80,7 +80,7 @@ func (f *fixture) config() servers.Config {
 	return servers.Config{
 		Lease: lease, IOTimeout: timeout, DialTimeout: dialTimeout, Connections: 2, Logger: f.logger, Closing: f.closing,
 		Opened: func(s *servers.Server) (servers.Attachment, error) {
-			f.tell("opened", s.Name())
+			f.addEvent("opened", s.Name())
 			if f.opened != nil {
 				if err := f.opened(s); err != nil {
 					return nil, err
@@ -89,7 +89,7 @@ func (f *fixture) config() servers.Config {
 			return &attachment{f, s}, nil
 		},
 		Moved: func() {
-			f.tell("moved", "")
+			f.addEvent("moved", "")
 			if f.moved != nil {
 				f.moved()
 			}
@@ -99,21 +99,21 @@ func (f *fixture) config() servers.Config {
 
 func (f *fixture) close() { f.router.Close(errClosed) }
 
-func (f *fixture) tell(what, name string) {
+func (f *fixture) addEvent(what, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if name != "" {
 		what += " " + name
 	}
-	f.told = append(f.told, what)
+	f.events = append(f.events, what)
 }
 
-// heard returns what was told since the last call.
-func (f *fixture) heard() []string {
+// takeEvents returns the calls of Config and of Attachments since the last call of takeEvents.
+func (f *fixture) takeEvents() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	told := f.told
-	f.told = nil
+	told := f.events
+	f.events = nil
 	return told
 }
 
@@ -148,9 +148,9 @@ func (f *fixture) follow() {
 	_ = f.ask(ctx, "any")
 }
 
-// say hands the Router a Layout in which the named servers have the slots in turn,
-// and waits until it is taken over. A slot of "" is a hole.
-func (f *fixture) say(names ...string) {
+// publishLayout gives the Router a Layout in which the named servers have the slots in turn,
+// and waits until the Router uses it. The slots of the name "" have no server.
+func (f *fixture) publishLayout(names ...string) {
 	l := topology.Layout{Slots: make([]int, keys.Slots)}
 	for i, name := range names {
 		n := -1
@@ -186,23 +186,23 @@ func (f *fixture) ask(ctx context.Context, key string) error {
 	return requests.Await(f.t.Context(), r).Err
 }
 
-// wanted asks for the server of that name, as a redirection does that leads there
-// once.
-func (f *fixture) wanted(name string) *servers.Server {
+// redirectOnce returns the server of that name, as after a redirection of one request
+// to it.
+func (f *fixture) redirectOnce(name string) *servers.Server {
 	s := f.router.Server("any").Target(pipe.Redirection{Ask: true, Server: name})
 	s.Attachment() // opens it
 	return s
 }
 
-// attachment tells the fixture what it is told.
+// attachment records the calls of its methods in the fixture.
 type attachment struct {
 	f *fixture
 	s *servers.Server
 }
 
-func (a *attachment) Replaced() { a.f.tell("replaced", a.s.Name()) }
+func (a *attachment) Replaced() { a.f.addEvent("replaced", a.s.Name()) }
 func (a *attachment) Idle() bool {
 	return a.f.idle == nil || a.f.idle(a.s.Name())
 }
-func (a *attachment) Retire() { a.f.tell("retired", a.s.Name()) }
-func (a *attachment) Close()  { a.f.tell("closed", a.s.Name()) }
+func (a *attachment) Retire() { a.f.addEvent("retired", a.s.Name()) }
+func (a *attachment) Close()  { a.f.addEvent("closed", a.s.Name()) }

@@ -30,27 +30,27 @@ func (r *Router) follow() {
 	})
 }
 
-// look makes Follow look soon.
-func (r *Router) look() {
+// hintTopology makes Follow look soon.
+func (r *Router) hintTopology() {
 	select {
 	case r.hint <- struct{}{}:
 	default:
 	}
 }
 
-// await waits for the first Layout. It waits for at most as long as a dial may take, and ends
+// awaitLayout waits for the first Layout. It waits for at most as long as a dial may take, and ends
 // earlier if ctx ends or the user closes.
-func (r *Router) await(ctx context.Context) {
+func (r *Router) awaitLayout(ctx context.Context) {
 	r.follow()
 	select {
-	case <-r.heard:
+	case <-r.firstLayout:
 		return
 	default:
 	}
 	t := time.NewTimer(r.cfg.DialTimeout)
 	defer t.Stop()
 	select {
-	case <-r.heard:
+	case <-r.firstLayout:
 	case <-t.C:
 	case <-ctx.Done():
 	case <-r.cfg.Closing:
@@ -68,46 +68,46 @@ func (r *Router) update(l topology.Layout) {
 	switch {
 	case l.Err != nil:
 		r.failure.Store(&l.Err)
-		if r.unknown != nil && !r.named { // if a server is known, its failed dials warn instead
-			r.unknown.reached(l.Err)
+		if r.unknown != nil && !r.wasNamed { // if a server is known, its failed dials warn instead
+			r.unknown.noteReached(l.Err)
 		}
 	case r.traits.Slots:
-		r.named = true
-		r.unknown.reached(nil)
-		r.spread(l)
+		r.wasNamed = true
+		r.unknown.noteReached(nil)
+		r.assignSlots(l)
 	case len(l.Servers) > 0:
-		r.single.standFor(l.Servers[0])
+		r.single.setTarget(l.Servers[0])
 	}
 	select {
-	case <-r.heard:
+	case <-r.firstLayout:
 	default:
-		close(r.heard)
+		close(r.firstLayout)
 	}
 }
 
-// spread gives the slots to their servers.
-func (r *Router) spread(l topology.Layout) {
+// assignSlots gives the slots to their servers.
+func (r *Router) assignSlots(l topology.Layout) {
 	named := make([]*Server, len(l.Servers))
 	for i, s := range l.Servers {
-		if named[i] = r.find(s.Name, true); named[i] == r.unknown {
+		if named[i] = r.findOrAdd(s.Name, true); named[i] == r.unknown {
 			return // the user is closing
 		}
-		named[i].standFor(s)
+		named[i].setTarget(s)
 	}
-	heirs := make(map[*Server]*Server) // from a server that has given slots away to the new one
+	successors := make(map[*Server]*Server) // from a server that has given slots away to the new one
 	for slot, i := range l.Slots {
 		// A slot that no server has stays with its last server, which may come back.
 		if i < 0 || slot >= keys.Slots {
 			continue
 		}
 		if old := r.slots[slot].Swap(named[i]); old != named[i] {
-			heirs[old] = named[i]
+			successors[old] = named[i]
 			r.moved.Store(true)
 		}
 	}
-	for _, old := range slices.SortedFunc(maps.Keys(heirs), byName) {
+	for _, old := range slices.SortedFunc(maps.Keys(successors), byName) {
 		if old != r.unknown && !r.hasSlot(old) {
-			r.warnReplaced(old.Address(), heirs[old].Address())
+			r.warnReplaced(old.Address(), successors[old].Address())
 		}
 	}
 	if r.moved.Swap(false) {
@@ -123,13 +123,13 @@ func (r *Router) spread(l topology.Layout) {
 func (r *Router) retire(named []*Server) {
 	now := time.Now()
 	for _, s := range named {
-		s.unnamed = time.Time{}
+		s.unnamedSince = time.Time{}
 	}
-	for _, s := range r.others(named) {
+	for _, s := range r.notNamed(named) {
 		switch {
-		case s.unnamed.IsZero():
-			s.unnamed = now
-		case now.Sub(s.unnamed) > r.cfg.Lease+retireAfter && r.unneeded(s) && r.remove(s):
+		case s.unnamedSince.IsZero():
+			s.unnamedSince = now
+		case now.Sub(s.unnamedSince) > r.cfg.Lease+retireAfter && r.isUnneeded(s) && r.removeUnlessWanted(s):
 			s.seal()
 			if s.attachment != nil {
 				s.attachment.Retire()
@@ -139,36 +139,36 @@ func (r *Router) retire(named []*Server) {
 	}
 }
 
-// others returns the servers that are not in named. From now on Server.wanted records
+// notNamed returns the servers that are not in named. From now on Server.isWanted records
 // which of them are needed.
-func (r *Router) others(named []*Server) []*Server {
+func (r *Router) notNamed(named []*Server) []*Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var others []*Server
 	for _, s := range r.orderedLocked() {
 		if !slices.Contains(named, s) {
-			s.wanted = false
+			s.isWanted = false
 			others = append(others, s)
 		}
 	}
 	return others
 }
 
-// unneeded reports whether neither the user nor a slot needs s.
-func (r *Router) unneeded(s *Server) bool {
+// isUnneeded reports whether neither the user nor a slot needs s.
+func (r *Router) isUnneeded(s *Server) bool {
 	return !r.hasSlot(s) && (!s.isReady.Load() || s.attachment.Idle())
 }
 
-// remove takes s out of the table, unless it was needed since others returned it. After
+// removeUnlessWanted takes s out of the table, unless it was needed since notNamed returned it. After
 // that, a new Server is made for its name.
-func (r *Router) remove(s *Server) bool {
+func (r *Router) removeUnlessWanted(s *Server) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.wanted {
+	if s.isWanted {
 		return false
 	}
 	delete(r.servers, s.name)
-	if s.hearsay {
+	if s.fromRedirect {
 		r.unnamed--
 	}
 	return true

@@ -18,7 +18,7 @@ var errNoVersion = errors.New("the answer to INFO has no version")
 
 // dialCommands opens a connection for commands, unless it is too early for another dial.
 func (s *Server) dialCommands(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
-	dialed, err := s.backoff.through(func() (pipe.Connection, error) { return s.dialGreeted(ctx, bound) })
+	dialed, err := s.backoff.dial(func() (pipe.Connection, error) { return s.dialGreeted(ctx, bound) })
 	if err == nil {
 		s.dials.Add(1) // before its first request
 	}
@@ -27,18 +27,18 @@ func (s *Server) dialCommands(ctx context.Context, bound *dialing.Bound) (pipe.C
 
 // DialRenewal opens a connection for renewal, unless it is too early for another dial.
 func (s *Server) DialRenewal(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
-	return s.renewing.through(func() (pipe.Connection, error) { return s.DialTimed(ctx, bound) })
+	return s.renewing.dial(func() (pipe.Connection, error) { return s.DialTimed(ctx, bound) })
 }
 
 // RenewalFailed is Failed for a connection for renewal.
 func (s *Server) RenewalFailed(err error) {
-	s.renewing.failed(err)
+	s.renewing.connectionFailed(err)
 	s.Failed(err)
 }
 
 // RenewalAnswered is Answered for a batch of renewals.
 func (s *Server) RenewalAnswered() {
-	s.renewing.over()
+	s.renewing.reset()
 	s.Answered()
 }
 
@@ -51,7 +51,7 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 	defer cancel()
 	for try := 0; ; try++ {
 		dialed, err := s.dialChecked(ctx, bound)
-		if err != nil || !s.publishing.asks() {
+		if err != nil || !s.publishing.mayAskVersion() {
 			return dialed, err
 		}
 		asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
@@ -59,15 +59,15 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 		slow := asking.Err() != nil || isTimeout(err)
 		done()
 		if err == nil {
-			s.greeted(info, refusal)
+			s.handleGreeting(info, refusal)
 			return dialed, nil
 		}
 		dialed.Conn.Close()
 		if _, passing := err.(redis.Error); passing { // for example BUSY: the server runs no script now either
 			return pipe.Connection{}, err
 		}
-		if !errors.Is(ctx.Err(), context.Canceled) && s.publishing.unanswered(!slow && try > 0) {
-			s.warnUntold(err)
+		if !errors.Is(ctx.Err(), context.Canceled) && s.publishing.noteUnanswered(!slow && try > 0) {
+			s.warnNoVersion(err)
 		}
 		if slow {
 			return pipe.Connection{}, err
@@ -116,8 +116,8 @@ func (s *Server) askVersion(ctx context.Context, conn redis.Conn) (info any, ref
 	return answers[0], refusal, nil
 }
 
-// greeted handles the answers of the server.
-func (s *Server) greeted(info any, refusal error) {
+// handleGreeting handles the answers of the server.
+func (s *Server) handleGreeting(info any, refusal error) {
 	text, err := redis.String(info, nil)
 	if refused, ok := info.(redis.Error); ok {
 		err = refused
@@ -127,37 +127,37 @@ func (s *Server) greeted(info any, refusal error) {
 		if err == nil {
 			err = errNoVersion
 		}
-		s.warnUntold(err)
+		s.warnNoVersion(err)
 	}
 	s.decide(func(p *publishing) bool {
-		p.failed, p.silent = 0, time.Time{}
+		p.failures, p.silentSince = 0, time.Time{}
 		changed := p.choice.Greeted(time.Now(), version, refusal != nil)
-		changed = changed || !p.asked
-		p.asked = true
+		changed = changed || !p.isGreeted
+		p.isGreeted = true
 		return changed
 	})
 	if refusal != nil && Shards(version) {
-		s.warnBarred("SPUBLISH", refusal)
+		s.warnNoShards("SPUBLISH", refusal)
 	}
 }
 
-// asks reports whether the server should be asked.
-func (p *publishing) asks() bool {
+// mayAskVersion reports whether the server should be asked.
+func (p *publishing) mayAskVersion() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.choice.Asks() && (p.silent.IsZero() || time.Since(p.silent) > askAgain)
+	return p.choice.NeedsVersion() && (p.silentSince.IsZero() || time.Since(p.silentSince) > askAgain)
 }
 
-// unanswered records that a connection failed after the questions. It reports whether the
+// noteUnanswered records that a connection failed after the questions. It reports whether the
 // server is not asked for a while. That is so if it has happened too often, or if sure says
 // that the questions were the reason.
-func (p *publishing) unanswered(sure bool) bool {
+func (p *publishing) noteUnanswered(sure bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failed++
-	if p.failed < maxUnanswered && !sure {
+	p.failures++
+	if p.failures < maxUnanswered && !sure {
 		return false
 	}
-	p.silent, p.asked = time.Now(), true
+	p.silentSince, p.isGreeted = time.Now(), true
 	return true
 }

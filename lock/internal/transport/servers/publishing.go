@@ -19,11 +19,11 @@ import (
 type publishing struct {
 	sharded atomic.Bool // Choice.By says SPUBLISH; read when a request is written
 
-	mu     sync.Mutex // guards the fields below; never held during I/O
-	choice Choice
-	asked  bool      // a connection was greeted
-	failed int       // connections in a row that failed after the questions
-	silent time.Time // when too many had failed; zero if they have not
+	mu          sync.Mutex // guards the fields below; never held during I/O
+	choice      Choice
+	isGreeted   bool      // a connection was greeted
+	failures    int       // connections in a row that failed after the questions
+	silentSince time.Time // when too many had failed; zero if they have not
 }
 
 // decide applies an event to the server's Choice, and reports whether the Choice has
@@ -41,45 +41,45 @@ func (s *Server) decide(event func(*publishing) bool) bool {
 	return changed
 }
 
-// hearing returns in which ways the server's Subscriber listens.
-func (s *Server) hearing() pubsub.Hearing {
+// subscribeMode returns in which ways the server's Subscriber listens.
+func (s *Server) subscribeMode() pubsub.Hearing {
 	s.publishing.mu.Lock()
 	defer s.publishing.mu.Unlock()
-	return s.publishing.choice.Hearing(time.Now())
+	return s.publishing.choice.SubscribeMode(time.Now())
 }
 
 // publishRefused is called for each message that Redis refused. If that was SPUBLISH, the
 // client uses PUBLISH from now on.
 func (s *Server) publishRefused(refusal string) {
-	barred := pipe.Definite(redis.Error(refusal)) && s.decide(func(p *publishing) bool { return p.choice.Refused(time.Now()) })
+	barred := pipe.Definite(redis.Error(refusal)) && s.decide(func(p *publishing) bool { return p.choice.SPublishRefused(time.Now()) })
 	if barred {
-		s.warnBarred("SPUBLISH", redis.Error(refusal))
+		s.warnNoShards("SPUBLISH", redis.Error(refusal))
 		return
 	}
 	s.router.cfg.Logger.Log(record.PublishRefused, s.Address(), refusal)
 }
 
-// deaf is called when the server refuses SSUBSCRIBE. It reports whether there is another
+// ssubscribeRefused is called when the server refuses SSUBSCRIBE. It reports whether there is another
 // way to listen.
-func (s *Server) deaf(err error) bool {
+func (s *Server) ssubscribeRefused(err error) bool {
 	p := &s.publishing
 	p.mu.Lock()
-	other := p.choice.Deaf()
+	other := p.choice.SSubscribeRefused()
 	matters := p.choice.By() == topology.PubSubSharded
 	p.mu.Unlock()
 	if other && matters {
-		s.warnBarred("SSUBSCRIBE", err)
+		s.warnNoShards("SSUBSCRIBE", err)
 	}
 	return other
 }
 
-// warnBarred warns that the server has sharded pub/sub but refuses it to this user.
-func (s *Server) warnBarred(command string, err error) {
+// warnNoShards warns that the server has sharded pub/sub but refuses it to this user.
+func (s *Server) warnNoShards(command string, err error) {
 	s.router.cfg.Logger.Log(record.ShardsRefused, s.Address(), command, err)
 }
 
-// warnUntold warns that the server's version is not known.
-func (s *Server) warnUntold(err error) {
+// warnNoVersion warns that the server's version is not known.
+func (s *Server) warnNoVersion(err error) {
 	s.router.cfg.Logger.Log(record.VersionUntold, s.Address(), err)
 }
 
@@ -95,7 +95,7 @@ func (r *Router) Publishing() (now Publishing) {
 	for _, s := range r.masters() {
 		p := &s.publishing
 		p.mu.Lock()
-		asked, by, version := p.asked || !p.choice.Asks(), p.choice.By(), p.choice.version
+		asked, by, version := p.isGreeted || !p.choice.NeedsVersion(), p.choice.By(), p.choice.version
 		p.mu.Unlock()
 		switch {
 		case !asked:

@@ -22,27 +22,27 @@ import (
 // for concurrent use. A Router must be closed.
 type Router struct {
 	// immutable after New
-	cfg     Config
-	traits  topology.Traits // of cfg.Topology; the zero Traits without one
-	period  time.Duration   // between two looks at the Topology
-	ctx     context.Context // ends when Close begins; bounds dials
-	cancel  context.CancelFunc
-	seed    maphash.Seed  // for the choice among a server's connections
-	single  *Server       // the one server; nil if keys have slots
-	unknown *Server       // has the slots without a known server; it has no connections; nil without slots
-	heard   chan struct{} // closed at the first Layout, good or not
-	hint    chan struct{} // of capacity 1, for Topology.Follow
-	start   sync.Once     // of Follow, when a server is first needed
-	wg      sync.WaitGroup
+	cfg         Config
+	traits      topology.Traits // of cfg.Topology; the zero Traits without one
+	period      time.Duration   // between two looks at the Topology
+	ctx         context.Context // ends when Close begins; bounds dials
+	cancel      context.CancelFunc
+	seed        maphash.Seed  // for the choice among a server's connections
+	single      *Server       // the one server; nil if keys have slots
+	unknown     *Server       // has the slots without a known server; it has no connections; nil without slots
+	firstLayout chan struct{} // closed at the first Layout, good or not
+	hint        chan struct{} // of capacity 1, for Topology.Follow
+	start       sync.Once     // of Follow, when a server is first needed
+	wg          sync.WaitGroup
 
 	// atomic
 	slots   *[keys.Slots]atomic.Pointer[Server] // by slot: unknown at first, then the last known server; nil without slots
 	failure atomic.Pointer[error]               // the error of the last Layout without servers; nil before
 	moved   atomic.Bool                         // slots has changed, and Config.Moved was not called yet
 
-	named bool // some Layout has named servers; used only by update
+	wasNamed bool // some Layout has named servers; used only by update
 
-	mu      sync.Mutex // guards the fields below, and Server.wanted; never held during I/O, nor while a function of Config or an Attachment runs
+	mu      sync.Mutex // guards the fields below, Server.isWanted and Server.fromRedirect; never held during I/O, nor while a function of Config or an Attachment runs
 	servers map[string]*Server
 	unnamed int // how many servers no Layout has ever named
 	closed  bool
@@ -66,7 +66,7 @@ var ErrNoServer = errors.New("no server is known that has the key")
 func New(cfg Config) (*Router, error) {
 	r := &Router{
 		cfg: cfg, period: min(cfg.Lease/6, maxPeriod), seed: maphash.MakeSeed(),
-		heard: make(chan struct{}), hint: make(chan struct{}, 1), servers: make(map[string]*Server),
+		firstLayout: make(chan struct{}), hint: make(chan struct{}, 1), servers: make(map[string]*Server),
 	}
 	if cfg.Topology != nil {
 		r.traits = cfg.Topology.Traits()
@@ -102,7 +102,7 @@ func (r *Router) Server(key string) *Server {
 func (r *Router) Send(ctx context.Context, key string, req *pipe.Request) {
 	s := r.Server(key)
 	if s == r.unknown {
-		r.await(ctx)
+		r.awaitLayout(ctx)
 		s = r.Server(key)
 	}
 	s.Send(req)
@@ -111,7 +111,7 @@ func (r *Router) Send(ctx context.Context, key string, req *pipe.Request) {
 // Known waits for the first Layout, as long as ctx allows. It returns nil if a server is
 // known then, and otherwise the reason.
 func (r *Router) Known(ctx context.Context) error {
-	r.await(ctx)
+	r.awaitLayout(ctx)
 	if r.single == nil && len(r.Servers()) == 0 {
 		return r.noServer()
 	}
@@ -138,10 +138,10 @@ func (r *Router) Close(why error) {
 	}
 }
 
-// find returns the server of that name. A name has one Server. named says that a Layout names it.
+// findOrAdd returns the server of that name. A name has one Server. named says that a Layout names it.
 // find returns unknown for a new name after Close. It also does so for a name without a Layout when
 // there are already MostUnnamed.
-func (r *Router) find(name string, named bool) *Server {
+func (r *Router) findOrAdd(name string, named bool) *Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.servers[name]
@@ -151,14 +151,14 @@ func (r *Router) find(name string, named bool) *Server {
 		}
 		s = newServer(r, name)
 		r.servers[name] = s
-		s.hearsay = true
+		s.fromRedirect = true
 		r.unnamed++
 	}
-	if named && s.hearsay {
-		s.hearsay = false
+	if named && s.fromRedirect {
+		s.fromRedirect = false
 		r.unnamed--
 	}
-	s.wanted = true
+	s.isWanted = true
 	return s
 }
 
@@ -179,16 +179,16 @@ func (r *Router) orderedLocked() []*Server {
 
 func byName(a, b *Server) int { return cmp.Compare(a.name, b.name) }
 
-// move records that a server redirected slot to the server of that name, which it returns.
-func (r *Router) move(slot int, name string) *Server {
-	s := r.find(name, false)
+// moveSlot records that a server redirected slot to the server of that name, which it returns.
+func (r *Router) moveSlot(slot int, name string) *Server {
+	s := r.findOrAdd(name, false)
 	if s == r.unknown { // the slot stays with its last server
-		r.look()
+		r.hintTopology()
 		return s
 	}
 	if r.slots[slot].Swap(s) != s {
 		r.moved.Store(true)
-		r.look()
+		r.hintTopology()
 	}
 	return s
 }
@@ -210,22 +210,22 @@ func (r *Router) tooMany(l topology.Layout) error {
 	return fmt.Errorf("the Layout names %d servers, %d with those of the last minutes: more than %d are not used", len(l.Servers), all, MostServers)
 }
 
-// nameless returns the server to which from has sent a request without its name: the one that has
+// findNameless returns the server to which from has sent a request without its name: the one that has
 // the slot now, or the only other server of the Layout with that port, such as ":6379".
-func (r *Router) nameless(from *Server, to pipe.Redirection, port string) *Server {
+func (r *Router) findNameless(from *Server, to pipe.Redirection, port string) *Server {
 	if s := r.slots[to.Slot].Load(); s != from && s != r.unknown && !to.Ask {
 		return s
 	}
 	r.mu.Lock()
 	var found []string
 	for name, s := range r.servers {
-		if !s.hearsay && s != from && strings.HasSuffix(name, port) {
+		if !s.fromRedirect && s != from && strings.HasSuffix(name, port) {
 			found = append(found, name)
 		}
 	}
 	r.mu.Unlock()
 	if len(found) != 1 {
-		r.look()
+		r.hintTopology()
 		return nil
 	}
 	to.Server = found[0]

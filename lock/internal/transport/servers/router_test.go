@@ -26,14 +26,14 @@ func TestASlotIsAtTheServerThatSaidSoLast(t *testing.T) {
 		f := new(fixture).build(t, true)
 		require.Empty(t, f.at(0))
 		f.follow()
-		f.say("a", "b")
-		require.Equal(t, []string{"moved"}, f.heard(), "nothing needs a server yet")
+		f.publishLayout("a", "b")
+		require.Equal(t, []string{"moved"}, f.takeEvents(), "nothing needs a server yet")
 		require.Equal(t, []string{"a", "b", "a"}, []string{f.at(0), f.at(1), f.at(2)})
 		s := f.router.Server(keyOf(0))
 		require.Equal(t, "c", s.Target(pipe.Redirection{Slot: 2, Server: "c"}).Name())
 		require.Equal(t, "d", s.Target(pipe.Redirection{Slot: 4, Server: "d", Ask: true}).Name())
 		require.Equal(t, []string{"c", "a"}, []string{f.at(2), f.at(4)}, "ASK is for this once")
-		f.say("", "b")
+		f.publishLayout("", "b")
 		require.Equal(t, []string{"a", "b", "c"}, []string{f.at(0), f.at(1), f.at(2)}, "a hole stays with its last server")
 	})
 }
@@ -42,12 +42,12 @@ func TestMovedIsToldOnceForWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fixture).build(t, true)
 		f.follow()
-		f.say("a", "b")
-		f.heard()
-		f.say("a", "b")
-		require.Empty(t, f.heard(), "nothing has changed")
+		f.publishLayout("a", "b")
+		f.takeEvents()
+		f.publishLayout("a", "b")
+		require.Empty(t, f.takeEvents(), "nothing has changed")
 		hint := <-f.hints
-		f.wanted("c")
+		f.redirectOnce("c")
 		require.Empty(t, hint)
 		moved := pipe.Redirection{Slot: 1, Server: "a"}
 		s := f.router.Server(keyOf(0))
@@ -56,11 +56,11 @@ func TestMovedIsToldOnceForWhatChanged(t *testing.T) {
 		<-hint
 		s.Target(moved)
 		require.Empty(t, hint, "it is known")
-		require.Equal(t, []string{"opened c"}, f.heard())
-		f.say("a", "a")
-		require.Equal(t, []string{"moved"}, f.heard())
-		f.say("a", "a")
-		require.Empty(t, f.heard())
+		require.Equal(t, []string{"opened c"}, f.takeEvents())
+		f.publishLayout("a", "a")
+		require.Equal(t, []string{"moved"}, f.takeEvents())
+		f.publishLayout("a", "a")
+		require.Empty(t, f.takeEvents())
 	})
 }
 
@@ -70,12 +70,12 @@ func TestANodeWithoutAHostnameIsFoundInTheLayout(t *testing.T) {
 		f := new(fixture).build(t, true)
 		f.follow()
 		hints := <-f.hints
-		f.say("a:1", "b:2", "[fd00::5]:33", "c:44", "d:44", "e:144")
+		f.publishLayout("a:1", "b:2", "[fd00::5]:33", "c:44", "d:44", "e:144")
 		s := f.router.Server(keyOf(0))
 		for port, want := range map[string]string{"2": "b:2", "33": "[fd00::5]:33", "144": "e:144"} {
 			require.Equal(t, want, s.Target(pipe.Redirection{Slot: 6, Server: "?:" + port, Ask: true}).Name())
 		}
-		f.wanted("f:7")
+		f.redirectOnce("f:7")
 		for len(hints) > 0 {
 			<-hints
 		}
@@ -98,7 +98,7 @@ func TestSendWaitsForTheFirstLayout(t *testing.T) {
 	}{
 		"nothing is heard":   {func(*fixture, context.CancelFunc) {}, servers.ErrNoServer, dialTimeout},
 		"it is an error":     {func(f *fixture, _ context.CancelFunc) { f.news <- topology.Layout{Err: errDown} }, errDown, timeout / 2},
-		"it has a server":    {func(f *fixture, _ context.CancelFunc) { f.say("a") }, errDown, timeout / 2},
+		"it has a server":    {func(f *fixture, _ context.CancelFunc) { f.publishLayout("a") }, errDown, timeout / 2},
 		"the caller leaves":  {func(_ *fixture, cancel context.CancelFunc) { cancel() }, servers.ErrNoServer, timeout / 2},
 		"the user is closed": {func(f *fixture, _ context.CancelFunc) { close(f.closing) }, servers.ErrNoServer, timeout / 2},
 	} {
@@ -133,10 +133,10 @@ func TestAServerIsOpenedOnce(t *testing.T) {
 		f.build(t, true)
 		found := make(chan *servers.Server, 8)
 		for range cap(found) {
-			go func() { found <- f.wanted("slow") }()
+			go func() { found <- f.redirectOnce("slow") }()
 		}
 		synctest.Wait()
-		require.Equal(t, "quick", f.wanted("quick").Name())
+		require.Equal(t, "quick", f.redirectOnce("quick").Name())
 		require.Empty(t, found)
 		close(free)
 		first := <-found
@@ -144,7 +144,7 @@ func TestAServerIsOpenedOnce(t *testing.T) {
 		for range cap(found) - 1 {
 			require.Same(t, first, <-found)
 		}
-		require.Equal(t, []string{"opened slow", "opened quick"}, f.heard())
+		require.Equal(t, []string{"opened slow", "opened quick"}, f.takeEvents())
 	})
 }
 
@@ -154,19 +154,19 @@ func TestCloseEndsAServerThatIsBeingOpened(t *testing.T) {
 		f := &fixture{opened: func(*servers.Server) error { <-free; return nil }}
 		f.build(t, true)
 		var found *servers.Server
-		go func() { found = f.wanted("a") }()
+		go func() { found = f.redirectOnce("a") }()
 		synctest.Wait()
 		go func() { f.close(); close(closed) }()
 		synctest.Wait()
-		require.Equal(t, []string{"opened a"}, f.heard())
+		require.Equal(t, []string{"opened a"}, f.takeEvents())
 		close(free)
 		<-closed
 		synctest.Wait()
-		require.Equal(t, []string{"closed a"}, f.heard())
+		require.Equal(t, []string{"closed a"}, f.takeEvents())
 		require.Equal(t, "a", found.Name())
-		require.Nil(t, f.wanted("b").Attachment(), "a Router that is closed opens none")
-		require.Same(t, found, f.wanted("a"))
-		require.Empty(t, f.heard())
+		require.Nil(t, f.redirectOnce("b").Attachment(), "a Router that is closed opens none")
+		require.Same(t, found, f.redirectOnce("a"))
+		require.Empty(t, f.takeEvents())
 		require.ErrorIs(t, f.ask(t.Context(), "any"), servers.ErrNoServer)
 	})
 }
@@ -176,11 +176,11 @@ func TestAServerThatIsNotOpenedIsUnknown(t *testing.T) {
 		f := &fixture{opened: func(*servers.Server) error { return errClosed }}
 		f.build(t, true)
 		f.follow()
-		f.say("a")
-		require.Nil(t, f.wanted("a").Attachment())
+		f.publishLayout("a")
+		require.Nil(t, f.redirectOnce("a").Attachment())
 		require.ErrorIs(t, f.ask(t.Context(), "any"), servers.ErrNoServer)
 		f.close()
-		require.Equal(t, []string{"moved", "opened a"}, f.heard())
+		require.Equal(t, []string{"moved", "opened a"}, f.takeEvents())
 	})
 	_, err := servers.New((&fixture{opened: func(*servers.Server) error { return errClosed }}).config())
 	require.ErrorIs(t, err, errClosed)
@@ -193,7 +193,7 @@ func TestNoLockIsHeldWhileTheUserIsTold(t *testing.T) {
 		use := func() {
 			if f.router != nil {
 				f.router.Server("any")
-				require.Equal(t, "other", f.wanted("other").Name())
+				require.Equal(t, "other", f.redirectOnce("other").Name())
 			}
 		}
 		f.opened = func(s *servers.Server) error {
@@ -206,13 +206,13 @@ func TestNoLockIsHeldWhileTheUserIsTold(t *testing.T) {
 		f.idle = func(string) bool { use(); return true }
 		f.build(t, true)
 		f.follow()
-		f.say("a", "b")
-		f.wanted("a")
-		f.wanted("b")
-		f.say("a")
+		f.publishLayout("a", "b")
+		f.redirectOnce("a")
+		f.redirectOnce("b")
+		f.publishLayout("a")
 		time.Sleep(lease + time.Minute + 1)
-		f.say("a")
-		require.Equal(t, []string{"moved", "opened other", "opened a", "opened b", "moved", "retired b", "closed b"}, f.heard())
+		f.publishLayout("a")
+		require.Equal(t, []string{"moved", "opened other", "opened a", "opened b", "moved", "retired b", "closed b"}, f.takeEvents())
 	})
 }
 
@@ -222,34 +222,34 @@ func TestAServerThatIsNoMoreIsClosedOnceNothingNeedsIt(t *testing.T) {
 		f := &fixture{idle: func(string) bool { return !needed }}
 		f.build(t, true)
 		f.follow()
-		f.say("a", "b")
-		b := f.wanted("b")
-		f.say("a", "")
+		f.publishLayout("a", "b")
+		b := f.redirectOnce("b")
+		f.publishLayout("a", "")
 		needed = false
 		time.Sleep(lease + time.Minute + 1)
-		f.heard()
-		f.say("a", "")
-		require.Empty(t, f.heard(), "it has a slot")
+		f.takeEvents()
+		f.publishLayout("a", "")
+		require.Empty(t, f.takeEvents(), "it has a slot")
 		needed = true
-		f.say("a")
-		f.say("a")
-		require.Equal(t, []string{"moved"}, f.heard(), "the user needs it")
+		f.publishLayout("a")
+		f.publishLayout("a")
+		require.Equal(t, []string{"moved"}, f.takeEvents(), "the user needs it")
 		needed = false
-		f.say("a")
-		require.Equal(t, []string{"retired b", "closed b"}, f.heard())
-		require.NotSame(t, b, f.wanted("b"))
-		require.Equal(t, []string{"opened b"}, f.heard())
+		f.publishLayout("a")
+		require.Equal(t, []string{"retired b", "closed b"}, f.takeEvents())
+		require.NotSame(t, b, f.redirectOnce("b"))
+		require.Equal(t, []string{"opened b"}, f.takeEvents())
 		time.Sleep(lease + time.Minute + 1)
-		f.say("a")
-		f.say("a", "b")
-		f.say("a")
+		f.publishLayout("a")
+		f.publishLayout("a", "b")
+		f.publishLayout("a")
 		time.Sleep(lease + time.Minute)
-		f.heard()
-		f.say("a")
-		require.Empty(t, f.heard(), "somebody may be on the way")
+		f.takeEvents()
+		f.publishLayout("a")
+		require.Empty(t, f.takeEvents(), "somebody may be on the way")
 		time.Sleep(time.Nanosecond)
-		f.say("a")
-		require.Equal(t, []string{"retired b", "closed b"}, f.heard())
+		f.publishLayout("a")
+		require.Equal(t, []string{"retired b", "closed b"}, f.takeEvents())
 	})
 }
 
@@ -264,7 +264,7 @@ func TestServersThatNothingNeedsCostNoGoroutine(t *testing.T) {
 			for k := range names {
 				names[k] = fmt.Sprintf("%d-%d:6379", i, k)
 			}
-			f.say(names...)
+			f.publishLayout(names...)
 		}
 		say(0, servers.MostServers+1)
 		err := f.ask(t.Context(), "any")
@@ -276,14 +276,14 @@ func TestServersThatNothingNeedsCostNoGoroutine(t *testing.T) {
 		}
 		require.Less(t, runtime.NumGoroutine(), before+servers.MostServers/2, "others of this process may come and go")
 		require.LessOrEqual(t, len(f.router.Servers()), 2*servers.MostServers)
-		require.NotContains(t, strings.Join(f.heard(), " "), "opened")
+		require.NotContains(t, strings.Join(f.takeEvents(), " "), "opened")
 		require.Equal(t, "1-0:6379", f.at(0))
 		require.ErrorIs(t, f.ask(t.Context(), keyOf(0)), errDown)
-		require.Equal(t, []string{"opened 1-0:6379"}, f.heard())
+		require.Equal(t, []string{"opened 1-0:6379"}, f.takeEvents())
 		f.close()
-		require.Equal(t, []string{"closed 1-0:6379"}, f.heard())
+		require.Equal(t, []string{"closed 1-0:6379"}, f.takeEvents())
 		require.ErrorIs(t, f.ask(t.Context(), keyOf(1)), servers.ErrNoServer)
-		require.Empty(t, f.heard(), "a server that was not opened is not opened after Close")
+		require.Empty(t, f.takeEvents(), "a server that was not opened is not opened after Close")
 	})
 }
 
@@ -293,7 +293,7 @@ func TestServersThatNoLayoutNamesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fixture).build(t, true)
 		f.follow()
-		f.say("a", "b")
+		f.publishLayout("a", "b")
 		s := f.router.Server(keyOf(0))
 		opened := map[string]bool{}
 		for i := range 1000 {
@@ -307,13 +307,13 @@ func TestServersThatNoLayoutNamesAreFew(t *testing.T) {
 		require.Equal(t, "lie 7", s.Target(pipe.Redirection{Slot: 1, Server: "lie 7"}).Name(), "one that is known")
 		require.Equal(t, "b", s.Target(pipe.Redirection{Slot: 1, Server: "b"}).Name(), "one that a Layout named")
 
-		f.say("a", "lie 7", "new")
+		f.publishLayout("a", "lie 7", "new")
 		require.Equal(t, "lie 999", s.Target(pipe.Redirection{Slot: 1, Server: "lie 999"}).Name(), "there is room for one more")
 		require.Empty(t, s.Target(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
 		time.Sleep(lease + time.Minute + 1)
-		f.say("a", "lie 7", "new")
+		f.publishLayout("a", "lie 7", "new")
 		time.Sleep(lease + time.Minute + 1)
-		f.say("a", "lie 7", "new")
+		f.publishLayout("a", "lie 7", "new")
 		require.Len(t, f.router.Servers(), 3, "b and the others are gone")
 		require.Equal(t, "lie 998", s.Target(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
 	})
@@ -327,22 +327,22 @@ func TestAServerThatIsWantedWhileItIsToBeClosedIsKept(t *testing.T) {
 		var found *servers.Server
 		f = &fixture{idle: func(name string) bool {
 			if found == nil {
-				found = f.wanted(name)
+				found = f.redirectOnce(name)
 			}
 			return true
 		}}
 		f.build(t, true)
 		f.follow()
-		f.say("a", "b")
-		b := f.wanted("b")
-		f.say("a")
+		f.publishLayout("a", "b")
+		b := f.redirectOnce("b")
+		f.publishLayout("a")
 		time.Sleep(lease + time.Minute + 1)
-		f.heard()
-		f.say("a")
+		f.takeEvents()
+		f.publishLayout("a")
 		require.Same(t, b, found)
-		require.Empty(t, f.heard())
-		f.say("a")
-		require.Equal(t, []string{"retired b", "closed b"}, f.heard())
+		require.Empty(t, f.takeEvents())
+		f.publishLayout("a")
+		require.Equal(t, []string{"retired b", "closed b"}, f.takeEvents())
 	})
 }
 
@@ -374,11 +374,11 @@ func TestAnotherInstanceEndsTheEpoch(t *testing.T) {
 		require.Equal(t, "host1", s.Address())
 		instance("host2", "1")
 		require.Equal(t, "host2", s.Address())
-		require.Equal(t, []string{"opened"}, f.heard(), "it is the same server")
+		require.Equal(t, []string{"opened"}, f.takeEvents(), "it is the same server")
 		<-dialled
 		instance("host3", "2")
 		require.Equal(t, uint32(1), s.Epoch())
-		require.Equal(t, []string{"replaced"}, f.heard())
+		require.Equal(t, []string{"replaced"}, f.takeEvents())
 		require.Contains(t, f.logged(), "old=host2 new=host3")
 		close(free)
 		require.ErrorIs(t, <-ended, pipe.ErrReplaced)
@@ -401,7 +401,7 @@ func TestRequestsGoToTheirServersAndBack(t *testing.T) {
 		f.traits.PubSub = topology.PubSubPlain // otherwise they are asked what they do not know
 		f.build(t, true)
 		defer f.close()
-		go f.say("a", "b")
+		go f.publishLayout("a", "b")
 		for slot, name := range []string{"a", "b"} {
 			key := keyOf(slot)
 			require.NoError(t, f.ask(t.Context(), key))
@@ -421,7 +421,7 @@ func TestRequestsGoToTheirServersAndBack(t *testing.T) {
 func TestAServerThatCannotBeReachedIsToldOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fixture).build(t, true)
-		go f.say("a")
+		go f.publishLayout("a")
 		for range 3 {
 			require.ErrorIs(t, f.ask(t.Context(), "any"), errDown)
 		}
@@ -477,7 +477,7 @@ func TestServersAreInOneOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fixture).build(t, true)
 		f.follow()
-		f.say("f", "b", "h", "d", "a", "g", "c", "e")
+		f.publishLayout("f", "b", "h", "d", "a", "g", "c", "e")
 		var names []string
 		for _, s := range f.router.Servers() {
 			names = append(names, s.Name())

@@ -38,45 +38,46 @@ type Server struct {
 	replicated *pipe.Replicated // for acquisitions that replicas must have; nil without Config.Replicas
 
 	// atomic
-	begun      atomic.Bool                     // open or seal has begun
-	isReady    atomic.Bool                     // it was opened
-	epoch      atomic.Uint32                   // counts the servers that it stood for
-	during     atomic.Pointer[context.Context] // ends with the epoch
-	address    atomic.Pointer[string]          // for the log, see Address; nil while it is not known
-	connected  atomic.Uint64                   // counts the connections that were made
-	dials      atomic.Uint32                   // counts the connections for commands that were made
-	proved     atomic.Pointer[time.Time]       // when one of them last asked a server that was no replica; nil at first
-	unreached  fault                           // there is no connection
-	silent     fault                           // the server does not answer
-	checked    atomic.Bool                     // the server was asked what it evicts
-	unanswered atomic.Int32                    // how many questions it did not answer
-	clock      clock
-	publishing publishing
-	backoff    backoff // of dials for commands
-	renewing   backoff // of dials for renewal
+	openBegun        atomic.Bool                     // open or seal has begun
+	isReady          atomic.Bool                     // it was opened
+	epoch            atomic.Uint32                   // counts the servers that it stood for
+	epochContext     atomic.Pointer[context.Context] // ends with the epoch
+	address          atomic.Pointer[string]          // for the log, see Address; nil while it is not known
+	connected        atomic.Uint64                   // counts the connections that were made
+	dials            atomic.Uint32                   // counts the connections for commands that were made
+	lastProof        atomic.Pointer[time.Time]       // when one of these last asked, and its server was no replica; nil at first
+	noConnection     fault                           // there is no connection
+	noAnswer         fault                           // the server does not answer
+	isChecked        atomic.Bool                     // the server was asked what it evicts
+	unansweredChecks atomic.Int32                    // how many questions it did not answer
+	clock            clock
+	publishing       publishing
+	backoff          backoff // of dials for commands
+	renewing         backoff // of dials for renewal
 
 	// used only by Router.update
-	instance string             // see topology.Server.Instance; empty at first
-	endEpoch context.CancelFunc // ends during
-	unnamed  time.Time          // since when no Layout names it; zero if the last one did
+	instance     string             // see topology.Server.Instance; empty at first
+	endEpoch     context.CancelFunc // cancels epochContext
+	unnamedSince time.Time          // since when no Layout names it; zero if the last one did
 
 	// guarded by Router.mu
-	wanted  bool // it was needed since Router.others
-	hearsay bool // only redirections have named it, and no Layout
+	isWanted     bool // it was needed since Router.notNamed
+	fromRedirect bool // only redirections have named it, and no Layout
 }
 
-// fault is one that the log tells once until it is over. Its methods are safe for concurrent use.
-type fault struct{ said atomic.Bool }
+// fault is a state that the log reports once until it has ended. Its methods are safe for
+// concurrent use.
+type fault struct{ isLogged atomic.Bool }
 
-// say calls log if the fault was not told yet. If log has not written it, the next call may.
-func (f *fault) say(log func() (written bool)) {
-	if !f.said.Swap(true) && !log() {
-		f.said.Store(false)
+// logOnce calls log if the fault was not reported yet. If log has not written it, the next call may.
+func (f *fault) logOnce(log func() (written bool)) {
+	if !f.isLogged.Swap(true) && !log() {
+		f.isLogged.Store(false)
 	}
 }
 
-// over reports whether the fault was told, and has it told again the next time.
-func (f *fault) over() bool { return f.said.Load() && f.said.Swap(false) } // most often there was none
+// clear records that the fault has ended, and reports whether the log had reported it.
+func (f *fault) clear() bool { return f.isLogged.Load() && f.isLogged.Swap(false) } // most often there was none
 
 // newServer returns a server of that name. It has no goroutine before isOpen.
 func newServer(r *Router, name string) *Server {
@@ -93,7 +94,7 @@ func newServer(r *Router, name string) *Server {
 	}
 	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
 		Dials: s.dials.Load, Proved: proved,
-		Timeout: r.cfg.IOTimeout, Hearing: s.hearing, Deaf: s.deaf, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
+		Timeout: r.cfg.IOTimeout, Hearing: s.subscribeMode, Deaf: s.ssubscribeRefused, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
 		Cast:     r.cfg.Cast,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
 		Redirect: func(to pipe.Redirection) bool { return s.Target(to) != nil },
@@ -128,7 +129,7 @@ func (s *Server) isOpen() bool {
 		return true
 	case s == s.router.unknown:
 		return false
-	case !s.begun.Swap(true):
+	case !s.openBegun.Swap(true):
 		s.open()
 	}
 	<-s.opened
@@ -137,7 +138,7 @@ func (s *Server) isOpen() bool {
 
 // seal makes sure that the server is not opened any more. If it is being opened, seal waits.
 func (s *Server) seal() {
-	if !s.begun.Swap(true) {
+	if !s.openBegun.Swap(true) {
 		s.err = ErrNoServer
 		close(s.opened)
 	}
@@ -153,11 +154,11 @@ func (s *Server) pipeConfig() *pipe.Config {
 	cfg := &s.router.cfg
 	conns := &pipe.Config{
 		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialCommands, Epoch: s.Epoch, Unpublished: s.publishRefused,
-		Failed:   func(err error) { s.backoff.failed(err); s.Failed(err) },
-		Answered: func() { s.backoff.over(); s.Answered() },
+		Failed:   func(err error) { s.backoff.connectionFailed(err); s.Failed(err) },
+		Answered: func() { s.backoff.reset(); s.Answered() },
 		Timed:    s.Timed, Cast: cfg.Cast, LeadAfter: leadAfter,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
-		ProveEvery: s.router.proveEvery(), Dials: s.dials.Load, Proved: s.proves,
+		ProveEvery: s.router.proveEvery(), Dials: s.dials.Load, Proved: s.noteProof,
 	}
 	if s.router.traits.Slots {
 		conns.Redirect = func(r *pipe.Request, to pipe.Redirection) {
@@ -179,12 +180,12 @@ func (r *Router) proveEvery() time.Duration {
 	return r.cfg.ProveEvery
 }
 
-// proves records that a connection for commands has asked at that time, and its server was no
+// noteProof records that a connection for commands has asked at that time, and its server was no
 // replica.
-func (s *Server) proves(at time.Time) {
+func (s *Server) noteProof(at time.Time) {
 	for {
-		last := s.proved.Load()
-		if last != nil && !at.After(*last) || s.proved.CompareAndSwap(last, &at) {
+		last := s.lastProof.Load()
+		if last != nil && !at.After(*last) || s.lastProof.CompareAndSwap(last, &at) {
 			return
 		}
 	}
@@ -192,7 +193,7 @@ func (s *Server) proves(at time.Time) {
 
 // provedAt returns when a server to which commands go was last known to be no replica.
 func (s *Server) provedAt() (at time.Time) {
-	if last := s.proved.Load(); last != nil {
+	if last := s.lastProof.Load(); last != nil {
 		at = *last
 	}
 	return at
@@ -218,26 +219,26 @@ func (s *Server) Subscriber() *pubsub.Subscriber { return s.subscriber }
 // Put queues a request. The request is completed in any case. Requests of one name may arrive in
 // any order, but none overtakes one that was posted before, see pipe.Group.
 func (s *Server) Put(r *pipe.Request) {
-	if s.isCommand(r) {
-		s.commands.Put(r, s.numberOf(r))
+	if s.route(r) {
+		s.commands.Put(r, s.hashOfName(r))
 	}
 }
 
 // Send is like Put, but the caller must wait for the answer next, see pipe.Group.Send.
 func (s *Server) Send(r *pipe.Request) {
-	if s.isCommand(r) {
-		s.commands.Send(r, s.numberOf(r))
+	if s.route(r) {
+		s.commands.Send(r, s.hashOfName(r))
 	}
 }
 
-// numberOf is the same number for all requests of a name.
-func (s *Server) numberOf(r *pipe.Request) uint64 {
+// hashOfName returns the same number for all requests of a name.
+func (s *Server) hashOfName(r *pipe.Request) uint64 {
 	return maphash.String(s.router.seed, r.Key())
 }
 
-// isCommand reports whether r goes over the connections for commands. If not, r was given to
-// another connection or has failed.
-func (s *Server) isCommand(r *pipe.Request) bool {
+// route reports whether the caller must send r over the connections for commands. If not, route
+// has given r to another connection, or has failed it.
+func (s *Server) route(r *pipe.Request) bool {
 	switch {
 	case !s.isOpen():
 		r.Fail(s.router.noServer())
@@ -261,41 +262,41 @@ func (s *Server) Target(to pipe.Redirection) *Server {
 	case !s.router.traits.Slots:
 		return nil
 	case nameless:
-		return s.router.nameless(s, to, port)
+		return s.router.findNameless(s, to, port)
 	case to.Ask:
-		return s.router.find(to.Server, false)
+		return s.router.findOrAdd(to.Server, false)
 	}
-	return s.router.move(to.Slot, to.Server)
+	return s.router.moveSlot(to.Slot, to.Server)
 }
 
 // Failed is called with the reason when a connection to the server has failed. It makes
 // the Topology look again, because the Topology may know more.
 func (s *Server) Failed(err error) {
 	if err == pipe.ErrUnanswered || isTimeout(err) {
-		s.unansweredInTime()
+		s.warnNoAnswer()
 	}
 	if s.router.cfg.Topology != nil && err != pipe.ErrReplaced {
-		s.router.look()
+		s.router.hintTopology()
 	}
 }
 
-// unansweredInTime is called when a connection to the server got no answer in time. It warns, once
+// warnNoAnswer is called when a connection to the server got no answer in time. It warns, once
 // until a new connection gets an answer. A server that hangs still accepts connections, so the log
 // would say nothing without that.
-func (s *Server) unansweredInTime() {
-	s.silent.say(func() bool { return s.router.cfg.Logger.Log(record.NoAnswer, s.Address()) })
+func (s *Server) warnNoAnswer() {
+	s.noAnswer.logOnce(func() bool { return s.router.cfg.Logger.Log(record.NoAnswer, s.Address()) })
 }
 
 // Answered is called when a new connection to the server has answered a request.
 func (s *Server) Answered() {
-	if s.silent.over() {
+	if s.noAnswer.clear() {
 		s.router.cfg.Logger.Log(record.AnswersAgain, s.Address())
 	}
 }
 
-// standFor records which server a Layout names. If it differs from the one before, no
+// setTarget records which server a Layout names. If it differs from the one before, no
 // answer of the old server counts any more.
-func (s *Server) standFor(now topology.Server) {
+func (s *Server) setTarget(now topology.Server) {
 	address := cmp.Or(now.Name, now.Instance)
 	other := s.instance != "" && s.instance != now.Instance
 	s.instance = now.Instance
@@ -308,8 +309,8 @@ func (s *Server) standFor(now topology.Server) {
 	s.beginEpoch() // before the number rises, so that no dial of the new epoch ends with the old one
 	s.epoch.Add(1)
 	end()
-	s.backoff.over()
-	s.renewing.over()
+	s.backoff.reset()
+	s.renewing.reset()
 	if !s.isReady.Load() { // a request that opens it now dials in the new epoch
 		return
 	}
@@ -328,12 +329,12 @@ func (s *Server) standFor(now topology.Server) {
 func (s *Server) beginEpoch() {
 	during, end := context.WithCancel(s.ctx)
 	s.endEpoch = end
-	s.during.Store(&during)
+	s.epochContext.Store(&during)
 }
 
 // warnReplaced warns that another server has replaced a server.
-func (r *Router) warnReplaced(old, heir string) {
-	r.cfg.Logger.Log(record.Replaced, old, heir)
+func (r *Router) warnReplaced(old, successor string) {
+	r.cfg.Logger.Log(record.Replaced, old, successor)
 }
 
 // close ends the server's connections and its Attachment, and returns when none of
