@@ -20,15 +20,15 @@ import (
 // answered together, so a batch still takes one round trip.
 type pipeline struct {
 	redis.Conn
-	renewer *Renewer
-	epoch   uint32
-	clock   pipe.Clock // of the server
-	wait    wait
-	resumes bool // its first answer calls Resumed
+	renewer      *Renewer
+	epoch        uint32
+	clock        pipe.Clock // of the server
+	wait         wait
+	callsResumed bool // its first answer calls Resumed
 
 	// the request in progress
 	owners []Owner     // by lease
-	passed []bool      // by lease: it was sent in this turn or in an earlier one
+	isSent []bool      // by lease: it was sent in this turn or in an earlier one
 	order  []int       // the leases; the leases of one call are next to each other
 	kinds  []int       // by lease: leases of one kind share a call
 	calls  []renewCall // of order
@@ -49,12 +49,12 @@ type renewCall struct {
 	err      error
 }
 
-// round says how to send a batch after the answers so far.
-type round struct {
-	n      int
-	asText bool // the server does not know the script
-	odd    int  // how many sendings had a call that came after its limit, because the server's clock had changed
-	single bool // a slot is moving to another server, so each lease has its own call
+// sendMode says how to send a batch after the answers so far.
+type sendMode struct {
+	sendings     int
+	asText       bool // the server does not know the script
+	lateSendings int  // how many sendings had a call that came after its limit, because the server's clock had changed
+	oneByOne     bool // a slot is moving to another server, so each lease has its own call
 
 	refused error // the last error with which Redis refused a call for good
 }
@@ -88,14 +88,14 @@ func newPipeline(r *Renewer, dialed pipe.Connection) *pipeline {
 // renew sends the leases of b that have no answer yet and reads the answers. It returns
 // true if some calls were not carried out and must be sent in another way. An error
 // that is no reply of Redis means that the connection is not usable.
-func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (again bool, err error) {
+func (c *pipeline) renew(b *renewal.Batch, way *sendMode, timeout time.Duration) (again bool, err error) {
 	defer func() { clear(c.owners) }() // the connection may be idle for long
-	c.passed = slices.Grow(c.passed[:0], b.Len())[:b.Len()]
-	clear(c.passed)
+	c.isSent = slices.Grow(c.isSent[:0], b.Len())[:b.Len()]
+	clear(c.isSent)
 	for more := true; more; {
 		var refused error
 		var repeat bool
-		more, repeat, refused, err = c.turn(b, way, timeout)
+		more, repeat, refused, err = c.runTurn(b, way, timeout)
 		if err != nil {
 			return false, err
 		}
@@ -103,21 +103,21 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 		if refused != nil {
 			way.refused = refused
 		}
-		if more && !c.renewer.goOn(&c.wait) {
+		if more && !c.renewer.continueWait(&c.wait) {
 			return false, errSuperseded
 		}
 	}
-	way.n++
-	if again = again && way.n < maxRounds; again {
+	way.sendings++
+	if again = again && way.sendings < maxRounds; again {
 		way.refused = nil // a call that is refused for good does not delay the others
 	}
 	return again, way.refused
 }
 
-// turn sends a part of b and reads the answers. more says that there is another part. again
+// runTurn sends a part of b and reads the answers. more says that there is another part. again
 // means the same as for renew. refused is the error with which Redis refused a call. err
 // means that the connection is not usable.
-func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (more, again bool, refused, err error) {
+func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duration) (more, again bool, refused, err error) {
 	var sent time.Time
 	asks := false
 	live, err := b.Send(func(live []int, by time.Time) error {
@@ -134,7 +134,7 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 			defer t.Stop()
 		}
 		c.touch(b, live)
-		more = c.split(b, live, way.single)
+		more = c.split(b, live, way.oneByOne)
 		for i := range c.calls {
 			if err := c.send(b, &c.calls[i], way.asText); err != nil {
 				return err
@@ -177,15 +177,15 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 		case verdict == pipe.Elsewhere && !c.renewer.cfg.Slots: // without slots this is like any other error
 			refused = call.err
 		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
-			way.single, again = true, true
+			way.oneByOne, again = true, true
 		case verdict == pipe.Elsewhere:
-			c.follow(call, to)
+			c.moveLeases(call, to)
 		default:
 			refused = call.err
 		}
 	}
 	if odd {
-		if way.odd++; way.odd == pipe.MaxLates {
+		if way.lateSendings++; way.lateSendings == pipe.MaxLates {
 			c.clock.Distrust()
 			c.renewer.cfg.Timed(c.clock, 0)
 		}
@@ -216,7 +216,7 @@ func (c *pipeline) touch(b *renewal.Batch, live []int) {
 func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) {
 	c.order, c.calls = c.order[:0], c.calls[:0]
 	for _, i := range live {
-		if !c.passed[i] {
+		if !c.isSent[i] {
 			c.order = append(c.order, i)
 		}
 	}
@@ -244,7 +244,7 @@ func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) 
 		if sum += weight; k > 0 && sum > turnWeight {
 			return true
 		}
-		c.passed[i] = true
+		c.isSent[i] = true
 		if k > 0 && !single && !asking {
 			last := &c.calls[len(c.calls)-1]
 			if !last.asking && last.weight+weight <= callWeight && c.kinds[c.order[k-1]] == c.kinds[i] {
@@ -307,7 +307,7 @@ func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Durat
 		return err
 	}
 	leases := c.order[call.from:call.to]
-	gone, refused, err := verdicts(reply, len(leases))
+	gone, refused, err := readRenewAnswer(reply, len(leases))
 	if err != nil {
 		return fmt.Errorf("renewer: renew: unexpected answer: %w", err)
 	}
@@ -328,9 +328,9 @@ func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Durat
 	return nil
 }
 
-// verdicts reads the answer for n leases. It returns the indexes of the leases that are
+// readRenewAnswer reads the answer for n leases. It returns the indexes of the leases that are
 // gone, and the errors of those that were refused, by index.
-func verdicts(reply any, n int) (gone []int, refused map[int]error, err error) {
+func readRenewAnswer(reply any, n int) (gone []int, refused map[int]error, err error) {
 	values, err := redis.Values(reply, nil)
 	if err != nil {
 		return nil, nil, err
@@ -368,9 +368,9 @@ func (c *pipeline) reply(timeout time.Duration) (any, pipe.Verdict, error) {
 	return reply, verdict, err
 }
 
-// follow moves the leases of a call to the lane of the server that has their keys.
+// moveLeases moves the leases of a call to the lane of the server that has their keys.
 // They are due there at once.
-func (c *pipeline) follow(call *renewCall, to pipe.Redirection) {
+func (c *pipeline) moveLeases(call *renewCall, to pipe.Redirection) {
 	lane := c.renewer.cfg.Target(to)
 	if lane == nil {
 		return

@@ -249,7 +249,7 @@ func TestOpenDialsTheConnectionsOnce(t *testing.T) {
 		for range 5 {
 			r.Open()
 		}
-		r.hedging.Wait()
+		r.goroutines.Wait()
 		require.Equal(t, map[bool]int{false: 3, true: 1}[fails], dialled)
 		require.Len(t, r.idle, map[bool]int{false: 3, true: 0}[fails])
 		r.Close()
@@ -259,7 +259,7 @@ func TestOpenDialsTheConnectionsOnce(t *testing.T) {
 		}})
 		late.Close()
 		late.Open()
-		late.hedging.Wait()
+		late.goroutines.Wait()
 	}
 }
 

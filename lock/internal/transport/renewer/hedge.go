@@ -10,69 +10,69 @@ import (
 
 // wait is a dial or a round trip of a Renewer that is not answered yet.
 type wait struct {
-	abort func() // ends the wait; may be called again, and after the end
-	dials bool   // a dial limits its time itself
+	abort  func() // ends the wait; may be called again, and after the end
+	isDial bool   // a dial limits its time itself
 
 	// guarded by Renewer.mu
-	late       bool      // it was ended because there was no answer in time
-	began      time.Time // written by begin and goOn, on the goroutine that waits
-	timer      *time.Timer
-	superseded bool
+	isLate       bool      // it was ended because there was no answer in time
+	began        time.Time // written by beginWait and continueWait, on the goroutine that waits
+	timer        *time.Timer
+	isSuperseded bool
 }
 
-// begin records that w waits from now on.
-func (r *Renewer) begin(w *wait, ttl time.Duration) {
+// beginWait records that w waits from now on.
+func (r *Renewer) beginWait(w *wait, ttl time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.began, w.superseded, w.late = time.Now(), false, false
+	w.began, w.isSuperseded, w.isLate = time.Now(), false, false
 	r.waits[w] = struct{}{}
 	// A lease can wait for a thirtieth of its TTL. A slow link must not count as dead.
 	r.hedgeAfter = max(ttl/30, 4*r.rtt)
 	if d := min(r.hedgeAfter, r.cfg.Timeout); w.timer == nil {
-		w.timer = time.AfterFunc(d, func() { r.look(w) })
+		w.timer = time.AfterFunc(d, func() { r.checkWait(w) })
 	} else {
 		w.timer.Reset(d)
 	}
 }
 
-// goOn records that w begins another wait. It returns false if a hedge has ended w.
-func (r *Renewer) goOn(w *wait) bool {
+// continueWait records that w begins another wait. It returns false if a hedge has ended w.
+func (r *Renewer) continueWait(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.began = time.Now()
 	w.timer.Reset(min(r.hedgeAfter, r.cfg.Timeout))
-	return !w.superseded
+	return !w.isSuperseded
 }
 
-// end records that w has stopped waiting. It reports whether a hedge has ended w.
-func (r *Renewer) end(w *wait) bool {
+// endWait records that w has stopped waiting. It reports whether a hedge has ended w.
+func (r *Renewer) endWait(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.timer.Stop()
 	delete(r.waits, w)
-	return w.superseded
+	return w.isSuperseded
 }
 
-// failed reports that the wait w ended with err.
-func (r *Renewer) failed(w *wait, err error) {
+// reportFailure reports that the wait w ended with err.
+func (r *Renewer) reportFailure(w *wait, err error) {
 	r.mu.Lock()
-	if w.late { // err says only that the connection was closed
+	if w.isLate { // err says only that the connection was closed
 		err = pipe.ErrUnanswered
 	}
 	r.mu.Unlock()
 	r.cfg.Failed(err)
 }
 
-// measure records how long a round trip took.
-func (r *Renewer) measure(d time.Duration) {
+// recordRTT records how long a round trip took.
+func (r *Renewer) recordRTT(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rtt += (d - r.rtt) / 8
 }
 
-// look is called by w's timer, in each hedgeAfter. It ends a wait that lasts too long,
+// checkWait is called by w's timer, in each hedgeAfter. It ends a wait that lasts too long,
 // and starts a hedge for a slow one. A slow dial gives way to a connection that has become idle.
-func (r *Renewer) look(w *wait) {
+func (r *Renewer) checkWait(w *wait) {
 	r.mu.Lock()
 	if _, waits := r.waits[w]; !waits || r.closed {
 		r.mu.Unlock()
@@ -80,35 +80,35 @@ func (r *Renewer) look(w *wait) {
 	}
 	now := time.Now()
 	next := r.hedgeAfter
-	if w.dials {
-		w.superseded = w.superseded || len(r.idle) > 0
+	if w.isDial {
+		w.isSuperseded = w.isSuperseded || len(r.idle) > 0
 	} else {
 		next = min(next, r.cfg.Timeout-now.Sub(w.began))
-		w.late = next <= 0
+		w.isLate = next <= 0
 	}
-	if w.superseded || w.late {
+	if w.isSuperseded || w.isLate {
 		r.mu.Unlock()
 		w.abort()
 		return
 	}
 	w.timer.Reset(next)
-	due := now.Sub(w.began) >= r.hedgeAfter && now.Sub(r.hedged) >= r.hedgeAfter && r.hedges < maxHedges
+	due := now.Sub(w.began) >= r.hedgeAfter && now.Sub(r.lastHedge) >= r.hedgeAfter && r.hedgeCount < maxHedges
 	if due {
-		r.hedges++
-		r.hedged = now
-		r.hedging.Add(1)
+		r.hedgeCount++
+		r.lastHedge = now
+		r.goroutines.Add(1)
 	}
 	r.mu.Unlock()
 	if due {
 		r.hedge(now)
-		r.hedging.Done()
+		r.goroutines.Done()
 	}
 }
 
 // hedge dials a connection and pings the server over it. If the ping is answered, all
 // waits that began long before are ended, and their batches continue over this connection.
 func (r *Renewer) hedge(began time.Time) {
-	dialed, err := r.cfg.Dial(r.ctx, r.beside)
+	dialed, err := r.cfg.Dial(r.ctx, r.hedgeDials)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 		_, err = pipe.RoundTrip(ctx, dialed.Conn, "PING")
@@ -120,7 +120,7 @@ func (r *Renewer) hedge(began time.Time) {
 		}
 	}
 	r.mu.Lock()
-	r.hedges--
+	r.hedgeCount--
 	if err != nil || r.closed {
 		r.mu.Unlock()
 		if err == nil {
@@ -133,7 +133,7 @@ func (r *Renewer) hedge(began time.Time) {
 	var slow []*wait
 	for w := range r.waits {
 		if w.began.Before(began) && time.Since(w.began) >= r.hedgeAfter {
-			w.superseded = true
+			w.isSuperseded = true
 			slow = append(slow, w)
 		}
 	}

@@ -51,33 +51,33 @@ var ErrClosed = errors.New("renewer: closed")
 // Renewer implements renewal.Renewer for one server.
 type Renewer struct {
 	// immutable
-	cfg     Config
-	slots   chan struct{} // has a token for each connection in use
-	ctx     context.Context
-	cancel  context.CancelFunc
-	dials   *dialing.Bound // limits the dials of connections for batches
-	beside  *dialing.Bound // limits the dials of hedges
-	hedging sync.WaitGroup // the hedges, Open's goroutine and that of resume
-	opened  atomic.Bool    // Open was called
+	cfg        Config
+	slots      chan struct{} // has a token for each connection in use
+	ctx        context.Context
+	cancel     context.CancelFunc
+	batchDials *dialing.Bound // limits the dials of connections for batches
+	hedgeDials *dialing.Bound // limits the dials of hedges
+	goroutines sync.WaitGroup // the hedges, Open's goroutine and that of resume
+	opened     atomic.Bool    // Open was called
 
-	mu         sync.Mutex // guards the fields below; never held during I/O
-	idle       []*pipeline
-	waits      map[*wait]struct{} // dials and round trips without an answer
-	rtt        time.Duration      // the time of a round trip, smoothed
-	hedgeAfter time.Duration      // the length of a wait before a hedge begins, and then before the next one
-	hedges     int                // how many run
-	hedged     time.Time          // when the last hedge began
-	resumed    time.Time          // when Resumed was last called for a new connection, or will be called
-	broken     bool               // a connection was closed after a failure, and no new one was made
-	closed     bool
+	mu          sync.Mutex // guards the fields below; never held during I/O
+	idle        []*pipeline
+	waits       map[*wait]struct{} // dials and round trips without an answer
+	rtt         time.Duration      // the time of a round trip, smoothed
+	hedgeAfter  time.Duration      // the length of a wait before a hedge begins, and then before the next one
+	hedgeCount  int                // how many run
+	lastHedge   time.Time          // when the last hedge began
+	lastResumed time.Time          // when Resumed was last called for a new connection, or will be called
+	isBroken    bool               // a connection was closed after a failure, and no new one was made
+	closed      bool
 }
 
 const (
 	// maxHedges is how many hedges run at the same time.
 	maxHedges = 3
-	// maxBeside is how many hedges may be left behind if the dial function does not
+	// maxHedgeDials is how many hedges may be left behind if the dial function does not
 	// heed its context: one in each hedgeAfter, for two thirds of a lease.
-	maxBeside = 20
+	maxHedgeDials = 20
 )
 
 var (
@@ -91,7 +91,7 @@ var (
 func New(cfg Config) *Renewer {
 	r := &Renewer{
 		cfg: cfg, slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
-		dials: dialing.NewBound(cfg.Conns), beside: dialing.NewBound(maxBeside),
+		batchDials: dialing.NewBound(cfg.Conns), hedgeDials: dialing.NewBound(maxHedgeDials),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
@@ -107,11 +107,11 @@ func (r *Renewer) Open() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
-		r.hedging.Go(r.cfg.Cast.As("open connections", r.open))
+		r.goroutines.Go(r.cfg.Cast.As("open connections", r.dialAll))
 	}
 }
 
-func (r *Renewer) open() {
+func (r *Renewer) dialAll() {
 	for range cap(r.slots) {
 		r.mu.Lock()
 		enough := r.closed || len(r.idle)+len(r.slots) >= cap(r.slots) // a batch has dialled
@@ -119,11 +119,11 @@ func (r *Renewer) open() {
 		if enough {
 			return
 		}
-		dialed, err := r.cfg.Dial(r.ctx, r.dials)
+		dialed, err := r.cfg.Dial(r.ctx, r.batchDials)
 		if err != nil {
 			return
 		}
-		r.put(r.connected(dialed), true)
+		r.giveConnBack(r.addConn(dialed), true)
 	}
 }
 
@@ -151,56 +151,56 @@ func (r *Renewer) Renew(ctx context.Context, b *renewal.Batch) {
 // exchange makes one round trip. It makes a few more if the server has not run all of
 // the batch, because it did not know the script or a slot was moving.
 func (r *Renewer) exchange(ctx context.Context, b *renewal.Batch) error {
-	c, idled, err := r.get(ctx, b.TTL())
+	c, idled, err := r.takeConn(ctx, b.TTL())
 	if err != nil {
 		return err
 	}
-	r.begin(&c.wait, b.TTL())
+	r.beginWait(&c.wait, b.TTL())
 	if c.epoch != r.cfg.Epoch() {
-		r.end(&c.wait)
-		r.put(c, false)
+		r.endWait(&c.wait)
+		r.giveConnBack(c, false)
 		return errSuperseded
 	}
 	stop := context.AfterFunc(ctx, c.wait.abort)
 	again := true
-	for sent := (round{}); again && err == nil; {
+	for sent := (sendMode{}); again && err == nil; {
 		again, err = c.renew(b, &sent, r.cfg.Timeout)
 	}
 	cut := !stop()
-	superseded := r.end(&c.wait)
+	superseded := r.endWait(&c.wait)
 	cut = cut || superseded // a hedge has closed the connection, perhaps after the last answer was read
 	r.cfg.Answered(err)
 	if err == nil {
-		r.measure(time.Since(c.wait.began))
+		r.recordRTT(time.Since(c.wait.began))
 	}
 	verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server)
-	works, resumes := verdict != pipe.Broken && verdict != pipe.Demoted, c.resumes
-	c.resumes = false
-	r.put(c, works && !cut)
+	works, resumes := verdict != pipe.Broken && verdict != pipe.Demoted, c.callsResumed
+	c.callsResumed = false
+	r.giveConnBack(c, works && !cut)
 	if works && resumes {
-		r.resume(b.TTL() / 24)
+		r.callResumed(b.TTL() / 24)
 	}
 	if err != nil {
-		r.failed(&c.wait, err)
+		r.reportFailure(&c.wait, err)
 	}
 	switch {
 	case superseded && verdict == pipe.Broken:
 		return errSuperseded
-	case idled && !cut && verdict == pipe.Broken && ended(err):
+	case idled && !cut && verdict == pipe.Broken && isEndOfConn(err):
 		return errEnded
 	}
 	return err
 }
 
-// ended reports whether err says that a connection has ended. A timeout or a malformed answer
+// isEndOfConn reports whether err says that a connection has ended. A timeout or a malformed answer
 // does not say that.
-func ended(err error) bool {
+func isEndOfConn(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && !op.Timeout()
 }
 
-// get returns an idle connection or a new one. idled says that it was idle.
-func (r *Renewer) get(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
+// takeConn returns an idle connection or a new one. idled says that it was idle.
+func (r *Renewer) takeConn(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -215,24 +215,24 @@ func (r *Renewer) get(ctx context.Context, ttl time.Duration) (c *pipeline, idle
 	r.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &wait{abort: cancel, dials: true}
-	r.begin(w, ttl)
-	dialed, err := r.cfg.Dial(ctx, r.dials)
-	superseded := r.end(w)
+	w := &wait{abort: cancel, isDial: true}
+	r.beginWait(w, ttl)
+	dialed, err := r.cfg.Dial(ctx, r.batchDials)
+	superseded := r.endWait(w)
 	switch {
 	case err == nil:
-		return r.connected(dialed), false, nil
+		return r.addConn(dialed), false, nil
 	case superseded:
 		return nil, false, errSuperseded
 	}
 	r.mu.Lock()
-	r.broken = true
+	r.isBroken = true
 	r.mu.Unlock()
 	return nil, false, err
 }
 
-// put gives a connection back, or closes it if it is not usable.
-func (r *Renewer) put(c *pipeline, usable bool) {
+// giveConnBack gives a connection back, or closes it if it is not usable.
+func (r *Renewer) giveConnBack(c *pipeline, usable bool) {
 	usable = usable && c.epoch == r.cfg.Epoch()
 	r.mu.Lock()
 	usable = usable && !r.closed
@@ -242,19 +242,19 @@ func (r *Renewer) put(c *pipeline, usable bool) {
 		r.mu.Unlock()
 		return
 	}
-	r.broken = r.broken || !usable
+	r.isBroken = r.isBroken || !usable
 	r.mu.Unlock()
 	c.Close()
 }
 
-// resume calls Resumed, but not sooner than pause after the last call: a server may end every
+// callResumed calls Resumed, but not sooner than pause after the last call: a server may end every
 // connection after an answer, and what Resumed does sends more batches.
-func (r *Renewer) resume(pause time.Duration) {
+func (r *Renewer) callResumed(pause time.Duration) {
 	r.mu.Lock()
 	now := time.Now()
-	late := r.resumed.Add(pause).Sub(now)
+	late := r.lastResumed.Add(pause).Sub(now)
 	if late <= 0 {
-		r.resumed = now
+		r.lastResumed = now
 		r.mu.Unlock()
 		r.cfg.Resumed()
 		return
@@ -263,8 +263,8 @@ func (r *Renewer) resume(pause time.Duration) {
 	if late > pause || r.closed { // a call is to come
 		return
 	}
-	r.resumed = now.Add(late)
-	r.hedging.Go(r.cfg.Cast.As("verify again", func() {
+	r.lastResumed = now.Add(late)
+	r.goroutines.Go(r.cfg.Cast.As("verify again", func() {
 		t := time.NewTimer(late)
 		defer t.Stop()
 		select {
@@ -275,12 +275,12 @@ func (r *Renewer) resume(pause time.Duration) {
 	}))
 }
 
-// connected returns the pipeline of a new connection.
-func (r *Renewer) connected(dialed pipe.Connection) *pipeline {
+// addConn returns the pipeline of a new connection.
+func (r *Renewer) addConn(dialed pipe.Connection) *pipeline {
 	c := newPipeline(r, dialed)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.resumes, r.broken = r.broken, false
+	c.callsResumed, r.isBroken = r.isBroken, false
 	return c
 }
 
@@ -291,7 +291,7 @@ func (r *Renewer) Drop() {
 	r.idle = nil
 	var waits []*wait
 	for w := range r.waits {
-		w.superseded = true
+		w.isSuperseded = true
 		waits = append(waits, w)
 	}
 	r.mu.Unlock()
@@ -309,5 +309,5 @@ func (r *Renewer) Close() {
 	for _, c := range idle {
 		c.Close()
 	}
-	r.hedging.Wait()
+	r.goroutines.Wait()
 }
