@@ -231,7 +231,7 @@ var bugs = []bug{
 	{
 		name: "idle-connection-is-not-looked-at", file: "lock/internal/transport/pipe/conn.go",
 		breaks: "what comes on an idle connection is taken for the answer to the next request",
-		before: "alive = c.quiet()",
+		before: "alive = c.checkQuiet()",
 		after:  "alive = c.err == nil",
 		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestNobodyReadsAnIdleConnection$"}},
 	},
@@ -252,8 +252,8 @@ var bugs = []bug{
 	{
 		name: "ask-without-asking", file: "lock/internal/transport/pipe/verdict.go",
 		breaks: "a request that is redirected by ASK is sent without ASKING",
-		before: "r.asking, r.asked = to.Ask, false",
-		after:  "r.asking, r.asked = false, false",
+		before: "r.asking, r.askingAnswered = to.Ask, false",
+		after:  "r.asking, r.askingAnswered = false, false",
 		tests:  []tests{ofCluster},
 	},
 	{

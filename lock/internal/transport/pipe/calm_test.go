@@ -18,14 +18,14 @@ type still struct{ net.Conn }
 
 func (still) TryRead([]byte) (int, error) { return 0, nil }
 
-// TestACallerLeadsOnlyIfNobodyElseWritesOrReads: between its look at calm and its claim others may
+// TestACallerLeadsOnlyIfNobodyElseWritesOrReads: between its look at leadable and its claimTurn others may
 // have come. Each state in which they leave the Pipe is made here.
 func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 	for name, busy := range map[string]func(p *Pipe, c *conn){
 		"nobody":                         nil,
 		"a request waits for the writer": func(p *Pipe, _ *conn) { p.queue = append(p.queue, &Request{}) },
-		"the writer has a batch":         func(p *Pipe, _ *conn) { p.batch = true },
-		"another caller writes":          func(p *Pipe, _ *conn) { p.led = true },
+		"the writer has a batch":         func(p *Pipe, _ *conn) { p.isWriterBusy = true },
+		"another caller writes":          func(p *Pipe, _ *conn) { p.isCallerWriting = true },
 		"another caller reads":           func(_ *Pipe, c *conn) { c.turn = leader },
 		"the resident reads":             func(_ *Pipe, c *conn) { c.turn = resident },
 		"the connection is dead":         func(_ *Pipe, c *conn) { c.err = errors.New("dead") },
@@ -42,15 +42,15 @@ func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 				p.work.L = &p.mu
 				c := newConn(p, Connection{Conn: resp.Over(resp.New(still{client}))})
 				p.live = c
-				c.give(nobody)
+				c.giveTurn(nobody)
 				if busy != nil {
 					busy(p, c)
 				}
-				led := p.led
+				led := p.isCallerWriting
 				r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
 				require.Equal(t, busy == nil, p.lead(c, r))
 				if busy != nil {
-					require.Equal(t, led, p.led, "what another has is left to it")
+					require.Equal(t, led, p.isCallerWriting, "what another has is left to it")
 				}
 				server.Close()
 				client.Close()
@@ -82,13 +82,13 @@ func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &Pipe{cfg: &Config{LeadAfter: 3}}
 			conn := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
-			conn.turn, conn.alone = c.turn, 3
+			conn.turn, conn.soloStreak = c.turn, 3
 			for range c.inflight {
 				conn.inflight = append(conn.inflight, &Request{})
 			}
-			conn.pop()
+			conn.popOldest()
 			require.Equal(t, c.want, conn.turn)
-			require.Equal(t, c.want == nobody, p.calm.Load() == conn)
+			require.Equal(t, c.want == nobody, p.leadable.Load() == conn)
 		})
 	}
 }
@@ -99,9 +99,9 @@ func TestWhatIsWrittenHasAReader(t *testing.T) {
 	for before, after := range map[turn]turn{nobody: resident, leader: leader, resident: resident} {
 		p := &Pipe{cfg: &Config{Timeout: time.Minute, LeadAfter: 1}}
 		c := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
-		c.give(before)
+		c.giveTurn(before)
 		r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
-		_, _, alive := c.expect([]*Request{r}, time.Now())
+		_, _, alive := c.register([]*Request{r}, time.Now())
 		require.True(t, alive)
 		require.Equal(t, after, c.turn)
 		c.timer.Stop()
@@ -114,8 +114,8 @@ func TestAConnectionThatCannotBeLookedAtIsNotLed(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	p := &Pipe{cfg: &Config{LeadAfter: 1}}
-	require.False(t, newConn(p, Connection{Conn: resp.Over(resp.New(a))}).leads)
-	require.True(t, newConn(p, Connection{Conn: resp.Over(resp.New(still{a}))}).leads)
+	require.False(t, newConn(p, Connection{Conn: resp.Over(resp.New(a))}).canBeLed)
+	require.True(t, newConn(p, Connection{Conn: resp.Over(resp.New(still{a}))}).canBeLed)
 	p.cfg = &Config{}
-	require.False(t, newConn(p, Connection{Conn: resp.Over(resp.New(still{a}))}).leads)
+	require.False(t, newConn(p, Connection{Conn: resp.Over(resp.New(still{a}))}).canBeLed)
 }

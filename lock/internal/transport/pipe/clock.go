@@ -17,12 +17,12 @@ import (
 // clock was set back, limits are too late by the same time, until the server is
 // asked again.
 type Clock struct {
-	server   time.Time     // what the server said, without monotonic part
-	sent     time.Time     // when it was asked, by our clock
-	within   time.Duration // and how long the answer took, and the unit; the server's clock was read at some moment of it
-	asked    time.Time     // the last question, whatever became of it
-	known    bool
-	distrust bool // two servers seem to answer here
+	server       time.Time     // what the server said, without monotonic part
+	sent         time.Time     // when it was asked, by our clock
+	within       time.Duration // and how long the answer took, and the unit; the server's clock was read at some moment of it
+	lastAsked    time.Time     // the last question, whatever became of it
+	isKnown      bool
+	isDistrusted bool // two servers seem to answer here
 }
 
 const (
@@ -35,16 +35,16 @@ const (
 )
 
 // Asking records that the server is asked for its time now.
-func (c *Clock) Asking(now time.Time) { c.asked = now }
+func (c *Clock) Asking(now time.Time) { c.lastAsked = now }
 
 // Due reports whether the server must be asked for its time again. It is false
 // if it was never asked.
 func (c *Clock) Due(now time.Time) bool {
 	every := askEvery
-	if !c.known {
+	if !c.isKnown {
 		every = askAgain
 	}
-	return !c.asked.IsZero() && now.Sub(c.asked) >= every
+	return !c.lastAsked.IsZero() && now.Sub(c.lastAsked) >= every
 }
 
 // Sample records an answer with the server's time. The question was sent at sent and
@@ -55,7 +55,7 @@ func (c *Clock) Due(now time.Time) bool {
 func (c *Clock) Sample(sent, arrived, server time.Time, unit time.Duration) (off time.Duration) {
 	took := max(arrived.Sub(sent), 0)
 	within := took + unit
-	if c.known {
+	if c.isKnown {
 		// Both say what the server's clock showed when the answer arrived.
 		least, most := c.server.Add(arrived.Sub(c.sent)-c.within), c.server.Add(arrived.Sub(c.sent))
 		switch {
@@ -67,15 +67,15 @@ func (c *Clock) Sample(sent, arrived, server time.Time, unit time.Duration) (off
 			return 0
 		}
 	}
-	c.server, c.sent, c.within, c.known = server.Round(0), sent, within, true
+	c.server, c.sent, c.within, c.isKnown = server.Round(0), sent, within, true
 	return off
 }
 
 // Distrust makes the Clock unknown from now on.
-func (c *Clock) Distrust() { c.distrust = true }
+func (c *Clock) Distrust() { c.isDistrusted = true }
 
 // Distrusted reports whether Distrust was called.
-func (c *Clock) Distrusted() bool { return c.distrust }
+func (c *Clock) Distrusted() bool { return c.isDistrusted }
 
 // Limit returns the time limit of a request that is written now and may take timeout. It
 // is a time of the server in ms since 1970. It is not before now + timeout, at whatever
@@ -83,7 +83,7 @@ func (c *Clock) Distrusted() bool { return c.distrust }
 // limit, if that clock is not known. At open, on this process's clock, the server's clock
 // has passed the limit.
 func (c *Clock) Limit(now time.Time, timeout time.Duration) (limit int64, open time.Time) {
-	if !c.known || c.distrust {
+	if !c.isKnown || c.isDistrusted {
 		return 0, time.Time{}
 	}
 	const ms = time.Millisecond // to which the limit is rounded up, and the server's time down
@@ -95,7 +95,7 @@ func (c *Clock) Limit(now time.Time, timeout time.Duration) (limit int64, open t
 // exactly that is known. ok is false if it is not known.
 func (c *Clock) Offset() (ahead, within time.Duration, ok bool) {
 	half := c.within / 2
-	return c.server.Sub(c.sent.Round(0)) - half, half, c.known
+	return c.server.Sub(c.sent.Round(0)) - half, half, c.isKnown
 }
 
 // TimeOf reads the answer of TIME.

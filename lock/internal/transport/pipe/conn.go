@@ -15,26 +15,26 @@ import (
 // goroutine reads.
 type conn struct {
 	// immutable
-	pipe  *Pipe
-	redis redis.Conn // written by one goroutine at a time, read by who has the turn, closed by whoever fails it
-	below *resp.Conn // the connection below redis; nil of one that a Dialer has not made
-	leads bool       // callers can lead it
-	batch *resp.Batch
+	pipe     *Pipe
+	redis    redis.Conn // written by one goroutine at a time, read by the goroutine with the turn, closed by the one that fails it
+	below    *resp.Conn // the connection below redis; nil of one that a Dialer has not made
+	canBeLed bool       // callers can lead it
+	batch    *resp.Batch
 
-	answers bool      // has answered a request; used by who has the turn
-	heard   time.Time // when a leader has read its answer last; used by who has the turn
+	hasAnswered   bool      // has answered a request; used by the goroutine with the turn
+	lastLedAnswer time.Time // when a leader last read its answer; used by the goroutine with the turn
 
-	mu       sync.Mutex // guards what follows; never held during I/O
-	inflight []*Request
-	err      error       // why it died
-	timer    *time.Timer // runs checkAge while requests are in flight; nil before the first
-	armed    bool        // timer runs
-	slow     *Request    // was too old at the last check
-	clock    Clock       // of the server
-	proof    proof
-	turn     turn      // who reads
-	woken    sync.Cond // on mu: it is the resident's turn, or the connection is dead
-	alone    int       // requests in a row that were alone on the connection when they were written
+	mu           sync.Mutex // guards what follows; never held during I/O
+	inflight     []*Request
+	err          error       // why it died
+	timer        *time.Timer // runs checkAge while requests are in flight; nil before the first
+	isArmed      bool        // timer runs
+	overdue      *Request    // was too old at the last check
+	clock        Clock       // of the server
+	proof        proof
+	turn         turn      // who reads
+	residentWake sync.Cond // on mu: it is the resident's turn, or the connection is dead
+	soloStreak   int       // requests in a row that were alone on the connection when they were written
 }
 
 func newConn(p *Pipe, dialed Connection) *conn {
@@ -42,30 +42,30 @@ func newConn(p *Pipe, dialed Connection) *conn {
 		pipe: p, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn), clock: dialed.Clock,
 		proof: p.cfg.proofOf(),
 	}
-	c.woken.L = &c.mu
-	c.leads = c.below != nil && c.below.CanTry() && p.cfg.LeadAfter > 0
+	c.residentWake.L = &c.mu
+	c.canBeLed = c.below != nil && c.below.CanTry() && p.cfg.LeadAfter > 0
 	return c
 }
 
-// ready reports whether requests can be written to the connection. Only one goroutine at a
+// checkReady reports whether requests can be written to the connection. Only one goroutine at a
 // time may call it. A connection without a reader is checked first, and the resident reads
 // from then on.
-func (c *conn) ready() bool {
+func (c *conn) checkReady() bool {
 	c.mu.Lock()
 	alive, look := c.err == nil, c.turn == nobody
 	if look {
-		c.giveLocked(leader)
+		c.giveTurnLocked(leader)
 	}
 	c.mu.Unlock()
 	if alive && look {
-		alive = c.quiet()
-		c.give(resident)
+		alive = c.checkQuiet()
+		c.giveTurn(resident)
 	}
 	return alive
 }
 
-// busy reports whether requests wait for their answers, or the connection is dead.
-func (c *conn) busy() bool {
+// isBusy reports whether requests wait for their answers, or the connection is dead.
+func (c *conn) isBusy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.inflight) > 0 || c.err != nil
@@ -84,11 +84,11 @@ func (c *conn) write(batch []*Request) {
 	// when redigo's buffer is full.
 	now := time.Now()
 	for _, r := range batch {
-		r.sent.Store(false)
+		r.isWritten.Store(false)
 	}
-	asksTime, asksProof, alive := c.expect(batch, now)
+	asksTime, asksProof, alive := c.register(batch, now)
 	if !alive {
-		return // expect has failed them
+		return // register has failed them
 	}
 	if asksTime {
 		if err := c.batch.Command("TIME"); err != nil {
@@ -113,33 +113,33 @@ func (c *conn) write(batch []*Request) {
 	}
 }
 
-// expect stamps requests that are about to be written. It records them, so that the
+// register stamps requests that are about to be written. It records them, so that the
 // reader or the goroutine that fails the connection completes each. asksTime says that the
 // server must be asked for its time first, and asksProof that it must then be asked whether it is a
 // replica. If alive is false, the connection is dead and the requests are completed.
-func (c *conn) expect(batch []*Request, now time.Time) (asksTime, asksProof, alive bool) {
+func (c *conn) register(batch []*Request, now time.Time) (asksTime, asksProof, alive bool) {
 	c.mu.Lock()
 	err := c.err
 	if err == nil {
 		st := c.clock.stamp(now, c.pipe.cfg.Timeout)
 		if asksTime = c.clock.Due(now); asksTime {
 			c.clock.Asking(now)
-			c.inflight = append(c.inflight, question(forTime, now))
+			c.inflight = append(c.inflight, newQuestion(timeQuestion, now))
 		}
-		if asksProof = c.proof.due(c.pipe.cfg, now, batch); asksProof {
-			c.inflight = append(c.inflight, question(forProof, now))
+		if asksProof = c.proof.isDue(c.pipe.cfg, now, batch); asksProof {
+			c.inflight = append(c.inflight, newQuestion(proofQuestion, now))
 		}
 		for _, r := range batch {
 			r.stamp(&st)
 		}
 		if len(batch) > 1 || len(c.inflight) > 0 {
-			c.alone = 0
+			c.soloStreak = 0
 		} else {
-			c.alone++
+			c.soloStreak++
 		}
 		c.inflight = append(c.inflight, batch...)
 		if c.turn == nobody { // a leader has ended since ready
-			c.giveLocked(resident)
+			c.giveTurnLocked(resident)
 		}
 		c.armLocked(c.pipe.cfg.Timeout)
 	}
@@ -148,7 +148,7 @@ func (c *conn) expect(batch []*Request, now time.Time) (asksTime, asksProof, ali
 		return asksTime, asksProof, true
 	}
 	for _, r := range batch {
-		r.notRun()
+		r.markNotRun()
 		r.Fail(err)
 	}
 	return false, false, false
@@ -168,7 +168,7 @@ func (c *conn) fail(err error) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.giveLocked(resident) // who ends
+	c.giveTurnLocked(resident) // the resident then ends
 	c.mu.Unlock()
 	c.pipe.cfg.Failed(err)
 	for _, r := range waiting {
@@ -180,37 +180,37 @@ func (c *conn) fail(err error) {
 // armLocked makes checkAge run after d, unless it will run anyway.
 func (c *conn) armLocked(d time.Duration) {
 	switch {
-	case c.armed:
+	case c.isArmed:
 	case c.timer == nil:
 		c.timer = time.AfterFunc(d, c.checkAge)
 	default:
 		c.timer.Reset(d)
 	}
-	c.armed = true
+	c.isArmed = true
 }
 
 // checkAge closes the connection if its oldest request is too old. It checks twice,
 // because this process may be the slow one, and the answer may only wait to be read.
 func (c *conn) checkAge() {
 	c.mu.Lock()
-	c.armed = false
+	c.isArmed = false
 	if c.err != nil || len(c.inflight) == 0 {
-		c.slow = nil
+		c.overdue = nil
 		if c.turn == nobody { // so that the end of an idle connection is seen
-			c.giveLocked(resident)
+			c.giveTurnLocked(resident)
 		}
 		c.mu.Unlock()
 		return
 	}
 	oldest := c.inflight[0]
 	left := c.pipe.cfg.Timeout - time.Since(oldest.answer.Stamp)
-	if left <= 0 && c.slow == oldest {
+	if left <= 0 && c.overdue == oldest {
 		c.mu.Unlock()
 		c.fail(ErrUnanswered)
 		return
 	}
 	if left <= 0 {
-		c.slow, left = oldest, c.pipe.cfg.Timeout/16
+		c.overdue, left = oldest, c.pipe.cfg.Timeout/16
 	}
 	c.armLocked(left)
 	c.mu.Unlock()
@@ -229,43 +229,43 @@ func (c *conn) read() {
 func (c *conn) readOne() bool {
 	cfg := c.pipe.cfg
 	reply, err := c.receive()
-	if broken(err) {
+	if isBroken(err) {
 		c.fail(err)
 		return false
 	}
-	r, asked := c.pop()
+	r, asked := c.popOldest()
 	if r == nil { // all are answered: it died, or nothing was asked
 		c.fail(fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply.Any(), err)))
 		return false
 	}
-	if !c.answers {
-		c.answers = true
+	if !c.hasAnswered {
+		c.hasAnswered = true
 		cfg.Answered()
 	}
 	if asked {
 		return true
 	}
-	switch r.asks {
-	case forProof:
+	switch r.question {
+	case proofQuestion:
 		if err := cfg.proved(r.answer.Stamp, err); err != nil {
 			c.fail(err)
 			return false
 		}
 		return true
-	case forTime:
+	case timeQuestion:
 		if server, err := TimeOf(reply.Any(), err); err == nil {
 			c.sample(r.answer.Stamp, server, 0)
 		}
 		return true
 	}
 	if server, late := Lateness(err); late && c.sample(r.answer.Stamp, server, LateUnit) {
-		r.odd++
+		r.clockChanges++
 	}
-	switch cfg.judge(r, err) {
+	switch cfg.judgeAnswer(r, err) {
 	case AsText: // that also makes the server know it
 		c.pipe.Put(r)
 	case Late:
-		if r.odd == MaxLates {
+		if r.clockChanges == MaxLates {
 			c.distrust()
 		}
 		c.pipe.Put(r)
@@ -315,26 +315,26 @@ func (c *conn) distrust() {
 	c.pipe.cfg.Timed(clock, 0)
 }
 
-// pop removes and returns the oldest request, or nil if there is none. If the answer
+// popOldest removes and returns the oldest request, or nil if there is none. If the answer
 // belongs to the ASKING before the request, asked is true and the request stays.
-func (c *conn) pop() (r *Request, asked bool) {
+func (c *conn) popOldest() (r *Request, asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.inflight) == 0 {
 		return nil, false
 	}
 	r = c.inflight[0]
-	if r.asking && !r.asked {
-		r.asked = true
+	if r.asking && !r.askingAnswered {
+		r.askingAnswered = true
 		return r, true
 	}
 	c.inflight[0] = nil
 	c.inflight = c.inflight[1:]
-	if c.slow == r {
-		c.slow = nil // r may be used again
+	if c.overdue == r {
+		c.overdue = nil // r may be used again
 	}
-	if c.leads && len(c.inflight) == 0 && c.turn == resident && c.alone >= c.pipe.cfg.LeadAfter {
-		c.giveLocked(nobody)
+	if c.canBeLed && len(c.inflight) == 0 && c.turn == resident && c.soloStreak >= c.pipe.cfg.LeadAfter {
+		c.giveTurnLocked(nobody)
 	}
 	return r, false
 }

@@ -10,7 +10,7 @@ import (
 //
 // While a few calls are under way, each leads a connection (see turn), whatever the name of its
 // request. So requests of one name arrive in any order. But a request that was posted, such as the
-// release of a hold that nobody has, is not overtaken by a request of its name that is sent later:
+// release of a hold that no caller has, is not overtaken by a request of its name that is sent later:
 // while one is under way, each name keeps to its own connection.
 //
 // While some calls are under way, each caller writes its request itself, because to wake the writer
@@ -21,7 +21,7 @@ type Group struct {
 	// atomic
 	calls  atomic.Int32 // of Send, until Await returns
 	posted atomic.Int32 // requests that were posted and are under way
-	recent recent       // how many calls there were at once
+	peak   peakCalls    // of calls at once
 }
 
 const (
@@ -44,19 +44,19 @@ func NewGroup(ctx context.Context, cfg *Config, connections int) *Group {
 // Put queues r. number chooses the connection, and is the same for all requests of a name. r is
 // completed in any case.
 func (g *Group) Put(r *Request, number uint64) {
-	if r.state.Load() == posted && r.posts == nil {
-		r.posts = &g.posted
+	if r.state.Load() == posted && r.postCount == nil {
+		r.postCount = &g.posted
 		g.posted.Add(1)
 	}
 	g.pipe(number).Put(r)
 }
 
 // Send is Put for a goroutine that calls Await next. Send may wait for the answer for some
-// milliseconds, see slice.
+// milliseconds, see leadTime.
 func (g *Group) Send(r *Request, number uint64) {
-	r.calls = &g.calls
+	r.callCount = &g.calls
 	n := g.calls.Add(1)
-	most := g.recent.most(n)
+	most := g.peak.record(n)
 	p := g.pipe(number)
 	if n > 1 && most <= fewCalls && g.posted.Load() == 0 {
 		p = g.idle(number)
@@ -80,25 +80,26 @@ func (g *Group) idle(number uint64) *Pipe {
 	return g.pipe(number)
 }
 
-// recent knows the most calls that were under way at once, of the last recentCalls calls or more.
+// peakCalls knows the most calls that were under way at once, of the last callsPerPeriod calls or more.
 // Many goroutines that an answer has woken together begin their next calls one after the other, so
 // the calls of this moment alone do not tell how many there are.
-type recent struct {
-	now, before atomic.Int32
-	counted     atomic.Uint32
+type peakCalls struct {
+	thisPeriod, lastPeriod atomic.Int32
+	callCount              atomic.Uint32
 }
 
-// recentCalls is after how many calls the most calls until then begin to be forgotten.
-const recentCalls = 512
+// callsPerPeriod is the number of calls after which a peak is the peak of the last period. It is
+// forgotten at the end of the next one.
+const callsPerPeriod = 512
 
-// most records that n calls are under way, and returns how many there were at most.
-func (c *recent) most(n int32) int32 {
-	for m := c.now.Load(); n > m && !c.now.CompareAndSwap(m, n); m = c.now.Load() {
+// record records that n calls are under way, and returns how many there were at most.
+func (c *peakCalls) record(n int32) int32 {
+	for m := c.thisPeriod.Load(); n > m && !c.thisPeriod.CompareAndSwap(m, n); m = c.thisPeriod.Load() {
 	}
-	if c.counted.Add(1)%recentCalls == 0 {
-		c.before.Store(c.now.Swap(n))
+	if c.callCount.Add(1)%callsPerPeriod == 0 {
+		c.lastPeriod.Store(c.thisPeriod.Swap(n))
 	}
-	return max(n, c.now.Load(), c.before.Load())
+	return max(n, c.thisPeriod.Load(), c.lastPeriod.Load())
 }
 
 func (g *Group) pipe(number uint64) *Pipe { return g.pipes[number%uint64(len(g.pipes))] }

@@ -11,12 +11,12 @@ import "time"
 //	   ▲ ▲                                                                       │  ▲
 //	   │ └── somebody writes who does not lead; nothing was asked for Timeout ───┤  │
 //	   │                                                                         │  │
-//	   │    no answer in a slice; requests of others are in flight       a caller│  │its answer came,
+//	   │    no answer in time;    requests of others are in flight       a caller│  │its answer came,
 //	   └───────────────────────────────────── leader ◀────────────── is to write┘  │nothing is in flight
 //	                                             └──────────────────────────────────┘
 //
-// While a request is in flight the turn is not nobody's. A leader leads one request, for one
-// slice, and gives the turn only to the resident.
+// While a request is in flight the turn is not nobody's. A leader leads one request, for at
+// most leadTime, and gives the turn only to the resident.
 type turn uint8
 
 const (
@@ -25,13 +25,13 @@ const (
 	leader               // a caller writes, or reads
 )
 
-// slice is the longest time that a caller leads. It notices the end of its context that much late.
-const slice = 5 * time.Millisecond
+// leadTime is the longest time that a caller leads. It notices the end of its context that much late.
+const leadTime = 5 * time.Millisecond
 
-// tryLead writes r and reads the answer, or leaves the reading to the resident after slice. The caller
+// tryLead writes r and reads the answer, or leaves the reading to the resident after leadTime. The caller
 // waits for the answer next. It returns false if it did not use r: another goroutine uses the connection.
 func (p *Pipe) tryLead(r *Request) bool {
-	c := p.calm.Load()
+	c := p.leadable.Load()
 	return c != nil && p.lead(c, r)
 }
 
@@ -45,7 +45,7 @@ func (p *Pipe) writeNow(r *Request) bool {
 	p.mu.Lock()
 	c := p.live
 	p.mu.Unlock()
-	if c == nil || r.over(time.Now()) || !c.isRead() {
+	if c == nil || r.isExpired(time.Now()) || !c.isReadByResident() {
 		p.endWrite()
 		return false
 	}
@@ -53,22 +53,22 @@ func (p *Pipe) writeNow(r *Request) bool {
 	return true
 }
 
-// mostNow is how many requests may be in flight for a caller to write one itself. A server that reads
+// maxInFlightForWrite is how many requests may be in flight for a caller to write one itself. A server that reads
 // nothing would block a caller that writes more than the sockets keep.
-const mostNow = 32
+const maxInFlightForWrite = 32
 
-// isRead reports whether the resident reads the connection, and soon gets to the next answer.
-func (c *conn) isRead() bool {
+// isReadByResident reports whether the resident reads the connection, and soon gets to the next answer.
+func (c *conn) isReadByResident() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err == nil && c.turn == resident && len(c.inflight) < mostNow
+	return c.err == nil && c.turn == resident && len(c.inflight) < maxInFlightForWrite
 }
 
 // writeOne is the write of a caller, which ends with it.
 func (p *Pipe) writeOne(c *conn, r *Request) {
-	p.one[0] = r
-	c.write(p.one[:])
-	p.one[0] = nil
+	p.callerBatch[0] = r
+	c.write(p.callerBatch[:])
+	p.callerBatch[0] = nil
 	p.endWrite()
 }
 
@@ -79,12 +79,12 @@ func (p *Pipe) lead(c *conn, r *Request) bool {
 		return false
 	}
 	now := time.Now()
-	if r.over(now) || !c.claim() || !c.isFresh(now) && !c.quiet() {
+	if r.isExpired(now) || !c.claimTurn() || !c.isFresh(now) && !c.checkQuiet() {
 		p.endWrite()
 		return false
 	}
 	p.writeOne(c, r)
-	c.follow()
+	c.readAsLeader()
 	return true
 }
 
@@ -93,46 +93,46 @@ func (p *Pipe) lead(c *conn, r *Request) bool {
 func (p *Pipe) beginWrite() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) > 0 || p.batch || p.led {
+	if len(p.queue) > 0 || p.isWriterBusy || p.isCallerWriting {
 		return false
 	}
-	p.led = true
+	p.isCallerWriting = true
 	return true
 }
 
 func (p *Pipe) endWrite() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.led = false
+	p.isCallerWriting = false
 	if len(p.queue) > 0 {
 		p.work.Signal()
 	}
 }
 
-// claim gives the turn to a caller that will write, if the turn is nobody's.
-func (c *conn) claim() bool {
+// claimTurn gives the turn to a caller that will write, if the turn is nobody's.
+func (c *conn) claimTurn() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil || c.turn != nobody {
 		return false
 	}
-	c.giveLocked(leader)
+	c.giveTurnLocked(leader)
 	return true
 }
 
-// fresh is how long after an answer to a leader a connection is not checked before a write. Bytes
+// freshFor is how long after an answer to a leader a connection is not checked before a write. Bytes
 // that come in that time without a request are not told from bytes that come just after a check.
-const fresh = time.Millisecond
+const freshFor = time.Millisecond
 
-// isFresh reports whether quiet need not be called.
+// isFresh reports whether checkQuiet need not be called.
 func (c *conn) isFresh(now time.Time) bool {
-	return now.Sub(c.heard) < fresh && c.below.Settled()
+	return now.Sub(c.lastLedAnswer) < freshFor && c.below.Settled()
 }
 
-// quiet reports whether the server has sent nothing while no request is in flight. If it has sent
+// checkQuiet reports whether the server has sent nothing while no request is in flight. If it has sent
 // bytes, they would count as the answer to the next request, so the connection has failed. The
 // caller has the turn, and no goroutine writes.
-func (c *conn) quiet() bool {
+func (c *conn) checkQuiet() bool {
 	if c.below.Quiet() {
 		return true
 	}
@@ -143,45 +143,45 @@ func (c *conn) quiet() bool {
 	return false
 }
 
-// follow reads the answer to the request of the leader, and gives up the turn.
-func (c *conn) follow() {
-	if !c.below.AwaitAnswer(slice) {
+// readAsLeader reads the answer to the request of the leader, and gives up the turn.
+func (c *conn) readAsLeader() {
+	if !c.below.AwaitAnswer(leadTime) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.alone = 0 // the server is slow or gone, so callers do not lead again soon
-		c.giveLocked(resident)
+		c.soloStreak = 0 // the server is slow or gone, so callers do not lead again soon
+		c.giveTurnLocked(resident)
 		return
 	}
 	c.readOne()
-	c.heard = time.Now()
+	c.lastLedAnswer = time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.inflight) > 0 {
-		c.giveLocked(resident)
+		c.giveTurnLocked(resident)
 	} else {
-		c.giveLocked(nobody)
+		c.giveTurnLocked(nobody)
 	}
 }
 
-func (c *conn) give(to turn) {
+func (c *conn) giveTurn(to turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.giveLocked(to)
+	c.giveTurnLocked(to)
 }
 
-// giveLocked gives the turn to to. On a dead connection the resident gets it, and ends.
-func (c *conn) giveLocked(to turn) {
+// giveTurnLocked gives the turn to to. On a dead connection the resident gets it, and ends.
+func (c *conn) giveTurnLocked(to turn) {
 	if c.err != nil {
 		to = resident
 	}
 	c.turn = to
 	if to == nobody {
-		c.pipe.calm.Store(c)
+		c.pipe.leadable.Store(c)
 		return
 	}
-	c.pipe.calm.CompareAndSwap(c, nil)
+	c.pipe.leadable.CompareAndSwap(c, nil)
 	if to == resident {
-		c.woken.Signal()
+		c.residentWake.Signal()
 	}
 }
 
@@ -190,7 +190,7 @@ func (c *conn) awaitTurn() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.turn != resident && c.err == nil {
-		c.woken.Wait()
+		c.residentWake.Wait()
 	}
 	return c.err == nil
 }

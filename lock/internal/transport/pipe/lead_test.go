@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// slice is how long a caller leads at most.
-const slice = 5 * time.Millisecond
+// leadTime is how long a caller leads at most.
+const leadTime = 5 * time.Millisecond
 
 // alone runs f with a speaker whose callers lead after so many requests.
 func alone(t *testing.T, after int, answer func(command []string) string, f func(t *testing.T, b *bench)) {
@@ -109,7 +109,7 @@ func TestACallerLeadsWhateverTheTimeBetweenTwoRequests(t *testing.T) {
 		b.lead()
 		for id := range 100 {
 			b.next(id)
-			time.Sleep(time.Duration(id) * slice / 50)
+			time.Sleep(time.Duration(id) * leadTime / 50)
 		}
 		require.Equal(t, "C", b.readers())
 	})
@@ -124,7 +124,7 @@ func TestASlowServerIsNotWaitedForTwiceInARow(t *testing.T) {
 		}
 		require.Equal(t, "rC", b.readers())
 		b.srv.answer = func(command []string) string {
-			time.Sleep(2 * slice)
+			time.Sleep(2 * leadTime)
 			return yes(command)
 		}
 		b.next(4)
@@ -159,7 +159,7 @@ func TestALeaderLeavesSoonAfterItsContextHasEnded(t *testing.T) {
 	alone(t, 1, yes, func(t *testing.T, b *bench) {
 		b.lead()
 		b.srv.answer = func([]string) string { return mute }
-		for after, most := range map[time.Duration]time.Duration{time.Millisecond: slice, 20 * time.Millisecond: 20 * time.Millisecond} {
+		for after, most := range map[time.Duration]time.Duration{time.Millisecond: leadTime, 20 * time.Millisecond: 20 * time.Millisecond} {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			began := time.Now()
 			require.True(t, b.call(ctx, 3).Left)
@@ -178,7 +178,7 @@ func TestWhatALeaderDoesNotReadTheResidentDoes(t *testing.T) {
 		"half in the slice": {time.Millisecond, 50 * time.Millisecond},
 		"after the slice":   {50 * time.Millisecond, 50 * time.Millisecond},
 		"after half of it":  {3 * time.Millisecond, 0},
-		"at its very end":   {slice, 0},
+		"at its very end":   {leadTime, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t, 1, yes, func(t *testing.T, b *bench) {

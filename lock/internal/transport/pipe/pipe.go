@@ -22,18 +22,18 @@ type Pipe struct {
 	ctx   context.Context // its end ends dials; Close must follow
 	dials *dialing.Bound
 
-	mu     sync.Mutex // guards what follows; never held during I/O
-	work   sync.Cond  // on mu: queue is not empty, or closed
-	queue  []*Request // not yet written; swapped out whole by the writer
-	closed error      // why it is closed; nil before
-	live   *conn      // the connection in use, or nil
-	batch  bool       // the writer has requests that it has not written yet
-	led    bool       // a caller writes
-	early  bool       // the writer dials although no request is queued
-	warmed bool       // early was set since the last connection was made
+	mu              sync.Mutex // guards what follows; never held during I/O
+	work            sync.Cond  // on mu: queue is not empty, or closed
+	queue           []*Request // not yet written; swapped out whole by the writer
+	closed          error      // why it is closed; nil before
+	live            *conn      // the connection in use, or nil
+	isWriterBusy    bool       // the writer has requests that it has not written yet
+	isCallerWriting bool       // a caller writes
+	dialsEarly      bool       // the writer dials although no request is queued
+	wasWarmed       bool       // dialsEarly was set since the last connection was made
 
-	calm atomic.Pointer[conn] // live, if a caller may lead it; nil otherwise. Changed under conn.mu
-	one  [1]*Request          // what a caller writes; of the one that does
+	leadable    atomic.Pointer[conn] // live, if a caller may lead it; nil otherwise. Changed under conn.mu
+	callerBatch [1]*Request          // what a caller writes; of the one that does
 
 	wg sync.WaitGroup // writer and readers
 }
@@ -65,9 +65,9 @@ func (p *Pipe) Put(r *Request) {
 // isIdle reports whether there is a connection that works, and no request is under way.
 func (p *Pipe) isIdle() bool {
 	p.mu.Lock()
-	c, idle := p.live, len(p.queue) == 0 && !p.batch && !p.led
+	c, idle := p.live, len(p.queue) == 0 && !p.isWriterBusy && !p.isCallerWriting
 	p.mu.Unlock()
-	return idle && c != nil && !c.busy()
+	return idle && c != nil && !c.isBusy()
 }
 
 // warm makes the writer dial before the first request, unless that was done in vain.
@@ -80,8 +80,8 @@ func (p *Pipe) warm() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.live == c && !p.warmed {
-		p.early, p.warmed = true, true
+	if p.live == c && !p.wasWarmed {
+		p.dialsEarly, p.wasWarmed = true, true
 		p.work.Signal()
 	}
 }
@@ -119,7 +119,7 @@ func (p *Pipe) write() {
 	var batch []*Request
 	for {
 		var open bool
-		if batch, open = p.next(batch); !open {
+		if batch, open = p.takeQueue(batch); !open {
 			return
 		}
 		p.writeBatch(batch)
@@ -127,16 +127,16 @@ func (p *Pipe) write() {
 	}
 }
 
-// next waits for requests and takes them all; spare is the slice of the batch before. It
+// takeQueue waits for requests and takes them all; spare is the slice of the batch before. It
 // reports false when the Pipe is closed.
-func (p *Pipe) next(spare []*Request) (batch []*Request, open bool) {
+func (p *Pipe) takeQueue(spare []*Request) (batch []*Request, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.batch = false
-	for (len(p.queue) == 0 && !p.early || p.led) && p.closed == nil {
+	p.isWriterBusy = false
+	for (len(p.queue) == 0 && !p.dialsEarly || p.isCallerWriting) && p.closed == nil {
 		p.work.Wait()
 	}
-	if p.live != nil && p.live.busy() && p.closed == nil {
+	if p.live != nil && p.live.isBusy() && p.closed == nil {
 		// There are other callers. Those that are about to put a request (a
 		// read has just woken many, say) go first: one write for all of them
 		// is much less work than a write each.
@@ -148,47 +148,47 @@ func (p *Pipe) next(spare []*Request) (batch []*Request, open bool) {
 		return nil, false
 	}
 	batch = p.queue
-	p.queue, p.batch, p.early = spare[:0], true, false
+	p.queue, p.isWriterBusy, p.dialsEarly = spare[:0], true, false
 	return batch, true
 }
 
 func (p *Pipe) writeBatch(batch []*Request) {
-	c, err := p.connection()
+	c, err := p.liveConn()
 	if err != nil {
 		for _, r := range batch {
 			r.Fail(err)
 		}
 		return
 	}
-	if batch = wanted(batch); len(batch) > 0 {
+	if batch = withoutExpired(batch); len(batch) > 0 {
 		c.write(batch)
 	}
 }
 
-// wanted returns the requests that must still be written. It completes the others,
+// withoutExpired returns the requests that must still be written. It completes the others,
 // whose callers have left or whose time is over.
-func wanted(batch []*Request) []*Request {
+func withoutExpired(batch []*Request) []*Request {
 	now := time.Now()
 	return slices.DeleteFunc(batch, func(r *Request) bool {
 		why := ErrExpired
 		switch {
-		case r.left():
+		case r.isAbandoned():
 			why = context.Canceled
-		case !r.over(now):
+		case !r.isExpired(now):
 			return false
 		}
-		r.notRun()
+		r.markNotRun()
 		r.Fail(why)
 		return true
 	})
 }
 
-// connection returns the live connection, dialling one if there is none.
-func (p *Pipe) connection() (*conn, error) {
+// liveConn returns the live connection, dialling one if there is none.
+func (p *Pipe) liveConn() (*conn, error) {
 	p.mu.Lock()
 	c := p.live
 	p.mu.Unlock()
-	if c != nil && c.ready() {
+	if c != nil && c.checkReady() {
 		return c, nil
 	}
 	dialed, err := p.cfg.Dial(p.ctx, p.dials)
@@ -196,7 +196,7 @@ func (p *Pipe) connection() (*conn, error) {
 		return nil, err
 	}
 	c = newConn(p, dialed)
-	if err := p.use(c); err != nil {
+	if err := p.setLive(c); err != nil {
 		dialed.Conn.Close()
 		return nil, err
 	}
@@ -207,15 +207,15 @@ func (p *Pipe) connection() (*conn, error) {
 	return c, nil
 }
 
-// use makes c the live connection, so that Drop and Close find it. An error says
+// setLive makes c the live connection, so that Drop and Close find it. An error says
 // that Close came before.
-func (p *Pipe) use(c *conn) error {
+func (p *Pipe) setLive(c *conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed != nil {
 		return p.closed
 	}
-	p.live, p.warmed = c, false
+	p.live, p.wasWarmed = c, false
 	p.wg.Go(p.cfg.Cast.As("read answers", c.read))
 	return nil
 }

@@ -14,28 +14,28 @@ import (
 // somebody has, because that only reads. If it does not follow the new master, the lock seems to be
 // held until its lease ends. So the connection also sends a write that changes nothing.
 type proof struct {
-	asked time.Time // when the last question was sent, or the connection was made
-	dials uint32    // Config.Dials then
+	lastAsked time.Time // when the last question was sent, or the connection was made
+	dials     uint32    // Config.Dials then
 }
 
 // proofOf returns the proof of a connection that was made just now.
 func (cfg *Config) proofOf() (p proof) {
 	if cfg.ProveEvery > 0 {
-		p = proof{asked: time.Now(), dials: cfg.Dials()}
+		p = proof{lastAsked: time.Now(), dials: cfg.Dials()}
 	}
 	return p
 }
 
-// due reports whether the connection must ask now, before it writes batch, and records that it does.
-func (p *proof) due(cfg *Config, now time.Time, batch []*Request) bool {
+// isDue reports whether the connection must ask now, before it writes batch, and records that it does.
+func (p *proof) isDue(cfg *Config, now time.Time, batch []*Request) bool {
 	if cfg.ProveEvery == 0 || batch[0].keys == 0 {
 		return false
 	}
 	dials := cfg.Dials()
-	if now.Sub(p.asked) < cfg.ProveEvery && dials == p.dials {
+	if now.Sub(p.lastAsked) < cfg.ProveEvery && dials == p.dials {
 		return false
 	}
-	p.asked, p.dials = now, dials
+	p.lastAsked, p.dials = now, dials
 	return true
 }
 

@@ -42,7 +42,7 @@ func NewReplicated(ctx context.Context, cfg *Config, conns int) *Replicated {
 	p := &Replicated{cfg: cfg, ctx: ctx, dials: dialing.NewBound(conns), conns: make(map[redis.Conn]struct{})}
 	p.work.L = &p.mu
 	for range conns {
-		p.wg.Go(cfg.Cast.As("replicate", p.run))
+		p.wg.Go(cfg.Cast.As("replicate", p.runConn))
 	}
 	return p
 }
@@ -93,11 +93,11 @@ func (p *Replicated) Close(why error) {
 	p.wg.Wait()
 }
 
-// run is the body of one connection's goroutine.
-func (p *Replicated) run() {
+// runConn is the body of one connection's goroutine.
+func (p *Replicated) runConn() {
 	var conn *replicatedConn
 	for {
-		batch := p.take()
+		batch := p.takeBatch()
 		if batch == nil {
 			break
 		}
@@ -109,18 +109,18 @@ func (p *Replicated) run() {
 			p.fail(batch, err)
 			continue
 		}
-		if !p.carry(conn, batch) {
-			p.drop(conn.Conn)
+		if !p.sendBatch(conn, batch) {
+			p.closeConn(conn.Conn)
 			conn = nil
 		}
 	}
 	if conn != nil {
-		p.drop(conn.Conn)
+		p.closeConn(conn.Conn)
 	}
 }
 
-// take waits for requests; nil means that the Replicated is closed.
-func (p *Replicated) take() []*Request {
+// takeBatch waits for requests; nil means that the Replicated is closed.
+func (p *Replicated) takeBatch() []*Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) == 0 && p.closed == nil {
@@ -138,10 +138,10 @@ func (p *Replicated) take() []*Request {
 // replicatedConn is a connection that only its own goroutine uses.
 type replicatedConn struct {
 	redis.Conn
-	batch   *resp.Batch
-	clock   Clock // of the server
-	proof   proof
-	answers bool // has answered a request
+	batch       *resp.Batch
+	clock       Clock // of the server
+	proof       proof
+	hasAnswered bool // has answered a request
 }
 
 func (p *Replicated) dial() (*replicatedConn, error) {
@@ -149,20 +149,20 @@ func (p *Replicated) dial() (*replicatedConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.use(dialed.Conn); err != nil {
+	if err := p.addConn(dialed.Conn); err != nil {
 		dialed.Conn.Close()
 		return nil, err
 	}
 	if p.cfg.Epoch() != dialed.Epoch { // Drop came before, and did not see it
-		p.drop(dialed.Conn)
+		p.closeConn(dialed.Conn)
 		return nil, ErrReplaced
 	}
 	return &replicatedConn{Conn: dialed.Conn, batch: resp.NewBatch(dialed.Conn), clock: dialed.Clock, proof: p.cfg.proofOf()}, nil
 }
 
-// use adds conn to the connections in use, so that Drop and Close find it. An error
+// addConn adds conn to the connections in use, so that Drop and Close find it. An error
 // says that Close came before.
-func (p *Replicated) use(conn redis.Conn) error {
+func (p *Replicated) addConn(conn redis.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed != nil {
@@ -172,7 +172,7 @@ func (p *Replicated) use(conn redis.Conn) error {
 	return nil
 }
 
-func (p *Replicated) drop(conn redis.Conn) {
+func (p *Replicated) closeConn(conn redis.Conn) {
 	conn.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,11 +191,11 @@ func (p *Replicated) fail(batch []*Request, err error) {
 	}
 }
 
-// carry sends a batch and completes each of its requests. A refusal is completed at
-// once, and an acquisition when replicas have it. carry returns false if the
+// sendBatch sends a batch and completes each of its requests. A refusal is completed at
+// once, and an acquisition when replicas have it. sendBatch returns false if the
 // connection is not usable.
-func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
-	batch = wanted(batch) // they have waited for others
+func (p *Replicated) sendBatch(conn *replicatedConn, batch []*Request) bool {
+	batch = withoutExpired(batch) // they have waited for others
 	usable := true
 	var taken []*Request
 	for len(batch) > 0 {
@@ -215,16 +215,16 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 		var again []*Request
 		for i, r := range batch {
 			reply, err := p.receive(conn.Conn, stamp)
-			if r.asking && !broken(err) { // that was the answer of ASKING, which may be refused
+			if r.asking && !isBroken(err) { // that was the answer of ASKING, which may be refused
 				reply, err = p.receive(conn.Conn, stamp)
 			}
-			if broken(err) {
+			if isBroken(err) {
 				p.cfg.Failed(err)
 				p.fail(append(append(taken, again...), batch[i:]...), err)
 				return false
 			}
-			if !conn.answers {
-				conn.answers = true
+			if !conn.hasAnswered {
+				conn.hasAnswered = true
 				p.cfg.Answered()
 			}
 			if err == nil && tookLock(reply) {
@@ -233,13 +233,13 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 				continue
 			}
 			if server, late := Lateness(err); late && p.sample(conn, r.answer.Stamp, server, LateUnit) {
-				r.odd++
+				r.clockChanges++
 			}
-			switch p.cfg.judge(r, err) {
+			switch p.cfg.judgeAnswer(r, err) {
 			case AsText:
 				again = append(again, r)
 			case Late:
-				if r.odd == MaxLates {
+				if r.clockChanges == MaxLates {
 					conn.clock.Distrust()
 					p.cfg.Timed(conn.clock, 0)
 				}
@@ -260,15 +260,15 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 	if len(taken) == 0 {
 		return usable
 	}
-	acks, err := p.await(conn.Conn)
+	acks, err := p.awaitReplicas(conn.Conn)
 	for _, r := range taken {
 		r.answer.Acks = acks
 		r.complete(r.answer.Reply, err)
 	}
-	return usable && !broken(err)
+	return usable && !isBroken(err)
 }
 
-// write stamps and sends a batch, within the time that an answer may take. See conn.expect
+// write stamps and sends a batch, within the time that an answer may take. See conn.register
 // for asksTime and asksProof.
 func (p *Replicated) write(conn *replicatedConn, batch []*Request) (asksTime, asksProof bool, err error) {
 	t := time.AfterFunc(p.cfg.Timeout, func() { conn.Close() })
@@ -280,7 +280,7 @@ func (p *Replicated) write(conn *replicatedConn, batch []*Request) (asksTime, as
 			return true, false, err
 		}
 	}
-	if asksProof = conn.proof.due(p.cfg, now, batch); asksProof {
+	if asksProof = conn.proof.isDue(p.cfg, now, batch); asksProof {
 		if err := askProof(conn.batch, batch); err != nil {
 			return asksTime, true, err
 		}
@@ -305,11 +305,11 @@ func (p *Replicated) receive(conn redis.Conn, began time.Time) (resp.Reply, erro
 // readTime reads the answer of TIME. An error means that the connection is not usable.
 func (p *Replicated) readTime(conn *replicatedConn, began time.Time) error {
 	reply, err := p.receive(conn.Conn, began)
-	if broken(err) {
+	if isBroken(err) {
 		return err
 	}
 	if server, err := TimeOf(reply.Any(), err); err == nil {
-		p.sample(conn, conn.clock.asked, server, 0)
+		p.sample(conn, conn.clock.lastAsked, server, 0)
 	}
 	return nil
 }
@@ -317,7 +317,7 @@ func (p *Replicated) readTime(conn *replicatedConn, began time.Time) error {
 // readProof reads the answer of askProof. An error means that the connection is not usable.
 func (p *Replicated) readProof(conn *replicatedConn, began time.Time) error {
 	_, err := p.receive(conn.Conn, began)
-	if broken(err) {
+	if isBroken(err) {
 		return err
 	}
 	return p.cfg.proved(began, err)
@@ -330,8 +330,8 @@ func (p *Replicated) sample(conn *replicatedConn, sent, server time.Time, unit t
 	return off != 0
 }
 
-// await asks how many replicas have what the connection has written.
-func (p *Replicated) await(conn redis.Conn) (int, error) {
+// awaitReplicas asks how many replicas have what the connection has written.
+func (p *Replicated) awaitReplicas(conn redis.Conn) (int, error) {
 	if err := conn.Send("WAIT", p.cfg.Replicas, p.cfg.ReplicaTimeout.Milliseconds()); err != nil {
 		return 0, err
 	}

@@ -56,7 +56,7 @@ const nonLocal = "Script attempted to access a non local key"
 // these codes, because a script may go on after it. An error that wraps a reply is the reply to
 // another request, which ended the connection.
 func NotRun(err error) bool {
-	if broken(err) {
+	if isBroken(err) {
 		return false
 	}
 	switch Code(err) {
@@ -66,8 +66,8 @@ func NotRun(err error) bool {
 	return says(err, dialing.TooMany)
 }
 
-// broken reports whether err is an error and no reply of Redis.
-func broken(err error) bool {
+// isBroken reports whether err is an error and no reply of Redis.
+func isBroken(err error) bool {
 	_, reply := err.(redis.Error)
 	return err != nil && !reply
 }

@@ -16,8 +16,8 @@ import (
 const (
 	pending   uint32 = iota // to answered by its completion; to abandoned by a caller that leaves
 	answered                // the caller takes the answer
-	abandoned               // nobody waits any more: late is called with the answer
-	posted                  // nobody waited from the beginning, so it is still wanted: as abandoned
+	abandoned               // its caller has left: onLate is called with the answer
+	posted                  // fire and forget: sent although no caller waits; onLate is called with the answer
 )
 
 // Request is one script call to a server, with its answer. Put gives the Request to a
@@ -26,44 +26,44 @@ type Request struct {
 	// immutable after New
 	key    string // the name that the caller gave: it chooses the server and the connection
 	script *script.Script
-	late   func(Answer)
+	onLate func(Answer)
 
-	state atomic.Uint32
-	sent  atomic.Bool   // no writer looks at it any more
-	done  chan struct{} // of capacity 1: gets a token when answered
+	state     atomic.Uint32
+	isWritten atomic.Bool   // no writer reads it any more
+	done      chan struct{} // of capacity 1: gets a token when answered
 
 	// owned by the connection until it is completed
-	keys   int       // how many of args are keys
-	args   resp.Args // without the time limit
-	limit  int64     // of a script that expires; 0 is none
-	asText bool      // the server has forgotten the SHA
-	asking bool      // ASKING comes first: the key is on the server that its slot is just being moved to
-	asked  bool      // the ASKING was answered
-	hops   uint8     // redirections so far
-	lates  uint8     // times that it came too late
-	odd    uint8     // of those, when the server's clock was not what it had been
-	answer Answer
+	keys           int       // how many of args are keys
+	args           resp.Args // without the time limit
+	limit          int64     // of a script that expires; 0 is none
+	asText         bool      // the server has forgotten the SHA
+	asking         bool      // ASKING comes first: the key is on the server that its slot is just being moved to
+	askingAnswered bool      // the ASKING was answered
+	hops           uint8     // redirections so far
+	lates          uint8     // times that it reached the server after its limit
+	clockChanges   uint8     // of these times, when the server's clock had changed
+	answer         Answer
 
-	posts *atomic.Int32 // counts r until it is completed; nil if it is not counted
+	postCount *atomic.Int32 // counts r until it is completed; nil if it is not counted
 
-	calls *atomic.Int32 // counts r until Await returns; nil if it is not counted; used by the caller
+	callCount *atomic.Int32 // counts r until Await returns; nil if it is not counted; used by the caller
 
-	last time.Time // see Within; zero without a limit
-	asks asks      // not a script, but a question of the connection
+	notAfter time.Time    // see Within; zero without a limit
+	question questionKind // else than noQuestion: no script, but a question of the connection
 }
 
-// asks says what a connection's own request is for.
-type asks uint8
+// questionKind says what a connection's own request is for.
+type questionKind uint8
 
 const (
-	forNothing asks = iota // it is a script
-	forTime                // TIME
-	forProof               // see proof
+	noQuestion    questionKind = iota // it is a script
+	timeQuestion                      // TIME
+	proofQuestion                     // see proof
 )
 
-// question returns a connection's own request, which is sent now.
-func question(what asks, now time.Time) *Request {
-	q := &Request{asks: what}
+// newQuestion returns a connection's own request, which is sent now.
+func newQuestion(what questionKind, now time.Time) *Request {
+	q := &Request{question: what}
 	q.Post()
 	q.answer.Stamp = now
 	return q
@@ -79,7 +79,7 @@ type Answer struct {
 	Open  time.Time
 	Left  bool // the caller left before the answer came, which late gets
 	Taken bool // the script took the lock, whatever Err says
-	Acks  int  // so many replicas have what the script did; 0 if they were not asked
+	Acks  int  // the number of replicas that have what the script did; 0 if they were not asked
 }
 
 // Requests makes requests and uses their memory again. The zero Requests works. All
@@ -96,7 +96,7 @@ func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer
 	if r == nil {
 		r = &Request{done: make(chan struct{}, 1)}
 	}
-	r.key, r.script, r.late = key, s, late
+	r.key, r.script, r.onLate = key, s, late
 	r.keys, r.args = keys, args.Into(r.args)
 	return r
 }
@@ -106,7 +106,7 @@ const noLimit = 0
 
 // Within makes r be carried out by last or not at all, as far as the server's clock is
 // known. Call it before Put.
-func (r *Request) Within(last time.Time) { r.last = last }
+func (r *Request) Within(last time.Time) { r.notAfter = last }
 
 // stamps has what the requests of one write have in common.
 type stamps struct {
@@ -132,23 +132,25 @@ func (r *Request) stamp(st *stamps) {
 		return
 	}
 	limit, open := st.limit, st.open
-	if left := r.last.Sub(st.now); !r.last.IsZero() && left < st.timeout && !open.IsZero() {
+	if left := r.notAfter.Sub(st.now); !r.notAfter.IsZero() && left < st.timeout && !open.IsZero() {
 		limit, open = st.clock.Limit(st.now, left)
 	}
 	r.limit, r.answer.Open = limit, open
 }
 
-// notRun records that r was not carried out, and will not be unless it is written again.
-func (r *Request) notRun() { r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{} }
+// markNotRun records that r was not carried out, and will not be unless it is written again.
+func (r *Request) markNotRun() { r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{} }
 
-// over reports whether it is too late for r.
-func (r *Request) over(now time.Time) bool { return !r.last.IsZero() && !now.Before(r.last) }
+// isExpired reports whether it is too late for r.
+func (r *Request) isExpired(now time.Time) bool {
+	return !r.notAfter.IsZero() && !now.Before(r.notAfter)
+}
 
 // Await returns the answer of r, which was put. If ctx ends first, Await leaves r and
 // returns only ctx's error. In both cases r must not be used any more.
 func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
-	if r.calls != nil {
-		defer r.calls.Add(-1)
+	if r.callCount != nil {
+		defer r.callCount.Add(-1)
 	}
 	if left := ctx.Done(); left == nil {
 		<-r.done // a select of one costs twice as much
@@ -171,7 +173,7 @@ func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
 // an answer of Redis, and only if r was written completely, because a server that has too
 // many clients refuses before it has read the request.
 func (rs *Requests) recycle(r *Request) {
-	if broken(r.answer.Err) || !r.sent.Load() {
+	if isBroken(r.answer.Err) || !r.isWritten.Load() {
 		return // a writer may still look at it
 	}
 	*r = Request{args: r.args, done: r.done}
@@ -192,26 +194,26 @@ func (r *Request) Leave() bool { return r.state.CompareAndSwap(pending, abandone
 // carried out or its connection fails. Call Post before Put.
 func (r *Request) Post() { r.state.Store(posted) }
 
-// left reports whether the caller of r has left.
-func (r *Request) left() bool { return r.state.Load() == abandoned }
+// isAbandoned reports whether the caller of r has left.
+func (r *Request) isAbandoned() bool { return r.state.Load() == abandoned }
 
 // Fail completes r with err and without an answer. Only the connection that has r may call it, or
 // a caller that finds no connection for r.
 func (r *Request) Fail(err error) { r.complete(resp.Reply{}, err) }
 
-// complete gives the answer to the caller, or to late if no caller waits.
+// complete gives the answer to the caller, or to onLate if no caller waits.
 func (r *Request) complete(reply resp.Reply, err error) {
 	r.answer.Reply, r.answer.Err = reply, err
-	if r.posts != nil {
-		r.posts.Add(-1)
+	if r.postCount != nil {
+		r.postCount.Add(-1)
 	}
-	if !broken(err) {
+	if !isBroken(err) {
 		r.answer.Open = time.Time{} // it was carried out, or will not be
 	}
 	if r.state.CompareAndSwap(pending, answered) {
 		r.done <- struct{}{}
-	} else if r.late != nil {
-		r.late(r.answer)
+	} else if r.onLate != nil {
+		r.onLate(r.answer)
 	}
 }
 
@@ -228,7 +230,7 @@ func (r *Request) send(to *resp.Batch) error {
 	}
 	err := to.Script(r.script, r.asText, r.keys, r.args, limit...)
 	if err == nil {
-		r.sent.Store(true)
+		r.isWritten.Store(true)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	if err == nil {
 		return Final, Redirection{}
 	}
-	if broken(err) {
+	if isBroken(err) {
 		return Broken, Redirection{}
 	}
 	if Code(err) == "NOSCRIPT" && !sentText {
@@ -49,34 +49,34 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	return Final, Redirection{}
 }
 
-// judge returns the verdict on an answer to r, and does the part of it that concerns only
+// judgeAnswer returns the verdict on an answer to r, and does the part of it that concerns only
 // r. It redirects r if the key is on another server, and r must not be used then. It
 // prepares r to be sent as text. A request that did not run is sent again only if it is
 // still needed.
-func (cfg *Config) judge(r *Request, err error) Verdict {
+func (cfg *Config) judgeAnswer(r *Request, err error) Verdict {
 	v, to := VerdictOf(err, r.asText, cfg.Server)
 	again := v == AsText || v == Late || v == Elsewhere
 	if again || NotRun(err) {
-		r.notRun()
+		r.markNotRun()
 	}
-	if again && r.left() {
+	if again && r.isAbandoned() {
 		return Final
 	}
 	switch v {
 	case AsText:
-		r.asText, r.asked = true, false
+		r.asText, r.askingAnswered = true, false
 	case Late:
-		if r.lates == MaxLates || !r.last.IsZero() && time.Until(r.last) < cfg.Timeout {
+		if r.lates == MaxLates || !r.notAfter.IsZero() && time.Until(r.notAfter) < cfg.Timeout {
 			return Final
 		}
 		r.lates++
-		r.asked = false
+		r.askingAnswered = false
 	case Elsewhere:
 		if cfg.Redirect == nil || r.hops == maxHops || to.Ask && r.script.Concludes() {
 			return Final
 		}
 		r.hops++
-		r.asking, r.asked = to.Ask, false
+		r.asking, r.askingAnswered = to.Ask, false
 		cfg.Redirect(r, to)
 	}
 	return v
