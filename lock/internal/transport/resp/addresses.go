@@ -7,29 +7,29 @@ import (
 )
 
 const (
-	// between is the time between the dials of two addresses of one name, as RFC 8305 has it.
-	between = 250 * time.Millisecond
+	// nextDialAfter is the time between the dials of two addresses of one name, as RFC 8305 has it.
+	nextDialAfter = 250 * time.Millisecond
 	// maxAddresses is how many addresses of a name are dialled.
 	maxAddresses = 16
 )
 
-// names dials names that may have several addresses. Package net gives each address at least 2 s
+// nameDialer dials host names that may have several addresses. Package net gives each address at least 2 s
 // before it dials the next one. So one dead address would take all the time of a dial.
-type names struct {
+type nameDialer struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	lookup func(ctx context.Context, host string) ([]string, error)
 	limit  time.Duration // of a dial with the lookup whose context has no deadline
 }
 
-// dialAddresses connects as package net does, but see names.
+// dialAddresses connects as package net does, but see nameDialer.
 func dialAddresses(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{KeepAlive: keepAlive}
-	return names{dial: dialer.DialContext, lookup: net.DefaultResolver.LookupHost, limit: connectTimeout}.DialContext(ctx, network, address)
+	return nameDialer{dial: dialer.DialContext, lookup: net.DefaultResolver.LookupHost, limit: connectTimeout}.DialContext(ctx, network, address)
 }
 
-// DialContext connects to the address that answers first. It dials the next one after between, or
-// as soon as all that were dialled have failed.
-func (n names) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+// DialContext connects to the address that answers first. It dials the next one after
+// nextDialAfter, or as soon as all dials have failed.
+func (n nameDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, n.limit)
@@ -61,7 +61,7 @@ func (n names) DialContext(ctx context.Context, network, address string) (net.Co
 			}
 		}()
 	}()
-	wait := time.NewTimer(between)
+	wait := time.NewTimer(nextDialAfter)
 	defer wait.Stop()
 	dialNext := func() {
 		next := net.JoinHostPort(ips[0], port)
@@ -71,7 +71,7 @@ func (n names) DialContext(ctx context.Context, network, address string) (net.Co
 			conn, err := n.dial(ctx, network, next)
 			results <- result{conn, err}
 		}()
-		wait.Reset(between)
+		wait.Reset(nextDialAfter)
 	}
 	for dialNext(); ; {
 		select {

@@ -26,12 +26,12 @@ func TestADeadAddressOfANameCostsAQuarterOfASecond(t *testing.T) {
 		err  error
 	}{
 		"the first answers":     {[]string{"alive 1", "alive 2"}, "alive 1", 0, nil},
-		"the first is dead":     {[]string{"dead 1", "alive 2", "alive 3"}, "alive 2", between, nil},
-		"two are dead":          {[]string{"dead 1", "dead 2", "alive 3"}, "alive 3", 2 * between, nil},
+		"the first is dead":     {[]string{"dead 1", "alive 2", "alive 3"}, "alive 2", nextDialAfter, nil},
+		"two are dead":          {[]string{"dead 1", "dead 2", "alive 3"}, "alive 3", 2 * nextDialAfter, nil},
 		"one refuses":           {[]string{"refuses 1", "alive 2"}, "alive 2", 0, nil},
-		"dead and refuses":      {[]string{"dead 1", "refuses 2", "alive 3"}, "alive 3", 2 * between, nil},
+		"dead and refuses":      {[]string{"dead 1", "refuses 2", "alive 3"}, "alive 3", 2 * nextDialAfter, nil},
 		"the slow one is first": {[]string{"slow 1", "dead 2"}, "slow 1", 300 * time.Millisecond, nil},
-		"the slow one is late":  {[]string{"slow 1", "alive 2"}, "alive 2", between, nil},
+		"the slow one is late":  {[]string{"slow 1", "alive 2"}, "alive 2", nextDialAfter, nil},
 		"all refuse":            {[]string{"refuses 1", "refuses 2"}, "", 0, refused},
 		"all are dead":          {[]string{"dead 1", "dead 2"}, "", 5 * time.Second, context.DeadlineExceeded},
 		"the only one is dead":  {[]string{"dead 1"}, "", 5 * time.Second, context.DeadlineExceeded},
@@ -40,7 +40,7 @@ func TestADeadAddressOfANameCostsAQuarterOfASecond(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
 				open := map[string]net.Conn{} // the other ends
-				n := names{
+				n := nameDialer{
 					limit: 5 * time.Second,
 					dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 						host, port, err := net.SplitHostPort(address)
@@ -89,7 +89,7 @@ func TestADeadAddressOfANameCostsAQuarterOfASecond(t *testing.T) {
 // TestADialOfAnAddressIsLimited: one that a context without a deadline began.
 func TestADialOfAnAddressIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := names{limit: time.Second, dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		n := nameDialer{limit: time.Second, dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
@@ -128,8 +128,8 @@ func TestWhichAddressesOfANameAreDialled(t *testing.T) {
 		"a name that nobody knows":    {lookup: errors.New("no such host"), ips: []string{"fails 1"}, dialled: []string{"h:1"}},
 		"a name without an address":   {dialled: []string{"h:1"}},
 		"many":                        {ips: all, within: time.Minute, dialled: all[:maxAddresses]},
-		"the caller leaves":           {ips: []string{"dead 1", "fails 2"}, within: between / 2, dialled: []string{"dead 1:1"}},
-		"the caller leaves a deaf":    {ips: []string{"deaf 1", "fails 2"}, within: between / 2, dialled: []string{"deaf 1:1"}},
+		"the caller leaves":           {ips: []string{"dead 1", "fails 2"}, within: nextDialAfter / 2, dialled: []string{"dead 1:1"}},
+		"the caller leaves a deaf":    {ips: []string{"deaf 1", "fails 2"}, within: nextDialAfter / 2, dialled: []string{"deaf 1:1"}},
 		"the dead one ends with them": {ips: []string{"dead 1", "alive 2"}, within: time.Minute, dialled: []string{"dead 1:1", "alive 2:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestWhichAddressesOfANameAreDialled(t *testing.T) {
 				var mu sync.Mutex
 				var dialled []string
 				var running atomic.Int32
-				n := names{
+				n := nameDialer{
 					limit: time.Minute,
 					dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 						mu.Lock()
@@ -149,7 +149,7 @@ func TestWhichAddressesOfANameAreDialled(t *testing.T) {
 						case strings.HasPrefix(address, "dead"):
 							<-ctx.Done()
 						case strings.HasPrefix(address, "deaf"):
-							time.Sleep(2 * between)
+							time.Sleep(2 * nextDialAfter)
 						case strings.HasPrefix(address, "alive"):
 							here, _ := net.Pipe()
 							return here, nil
@@ -169,9 +169,9 @@ func TestWhichAddressesOfANameAreDialled(t *testing.T) {
 				if err == nil {
 					require.NoError(t, conn.Close())
 					synctest.Wait()
-					require.Equal(t, between, time.Since(began))
+					require.Equal(t, nextDialAfter, time.Since(began))
 				}
-				require.LessOrEqual(t, time.Since(began), max(tc.within, 2*between))
+				require.LessOrEqual(t, time.Since(began), max(tc.within, 2*nextDialAfter))
 				if tc.says != "" {
 					require.EqualError(t, err, tc.says)
 				}

@@ -5,23 +5,23 @@ import (
 	"os"
 )
 
-// ahead is what a Conn has read and redigo has not seen, in the order in which it came. redigo gets
-// one answer at a time, so that what is behind it can be read without redigo. The zero ahead is
-// empty.
-type ahead struct {
+// readAhead has the bytes that a Conn has read and redigo has not seen, in the order in which they
+// came. redigo gets one answer at a time, so the answers behind it can be read without redigo. The
+// zero readAhead is empty.
+type readAhead struct {
 	buf        []byte // of its own size, made when it is first needed
-	start, end int    // what redigo has not seen yet
-	ends       []int  // where answers end in it; of those that are whole, from first on
+	start, end int    // redigo has not seen buf[start:end]
+	ends       []int  // where whole answers end in buf; redigo has seen those before first
 	first      int
 }
 
-// aheadSize is as much as redigo reads at once. Longer answers go to redigo in pieces.
-const aheadSize = 4096
+// readAheadSize is the number of bytes that redigo reads at once. Longer answers go to redigo in pieces.
+const readAheadSize = 4096
 
-// room returns where more can be read to, while no answer is whole. There is none if a is full.
-func (a *ahead) room() []byte {
+// room returns the free part of buf, while no answer is whole. It is empty if a is full.
+func (a *readAhead) room() []byte {
 	if a.buf == nil {
-		a.buf = make([]byte, aheadSize)
+		a.buf = make([]byte, readAheadSize)
 	}
 	if a.end == len(a.buf) && a.start > 0 {
 		a.start, a.end = 0, copy(a.buf, a.buf[a.start:a.end])
@@ -29,18 +29,18 @@ func (a *ahead) room() []byte {
 	return a.buf[a.end:]
 }
 
-// took notes that n bytes were read to where room says, and whether an answer ends with them.
-func (a *ahead) took(n int, ends bool) {
+// noteRead records that n bytes were read into room, and whether an answer ends with them.
+func (a *readAhead) noteRead(n int, ends bool) {
 	a.end += n
 	if ends {
 		a.ends = append(a.ends, a.end)
 	}
 }
 
-// take moves what redigo may see next to p: no more than one answer.
-func (a *ahead) take(p []byte) int {
+// readTo moves the bytes that redigo may see next to p. These are at most one answer.
+func (a *readAhead) readTo(p []byte) int {
 	end := a.end
-	if a.whole() {
+	if a.hasAnswer() {
 		end = a.ends[a.first]
 	}
 	n := copy(p, a.buf[a.start:end])
@@ -48,47 +48,47 @@ func (a *ahead) take(p []byte) int {
 	return n
 }
 
-// drop drops the first n bytes, which are of one answer.
-func (a *ahead) drop(n int) {
+// drop drops the first n bytes, which belong to one answer.
+func (a *readAhead) drop(n int) {
 	a.start += n
-	if a.whole() && a.ends[a.first] == a.start {
+	if a.hasAnswer() && a.ends[a.first] == a.start {
 		a.first++
 	}
-	if !a.whole() {
+	if !a.hasAnswer() {
 		a.ends, a.first = a.ends[:0], 0
 	}
-	if a.empty() {
+	if a.isEmpty() {
 		a.start, a.end = 0, 0
 	}
 }
 
-// answer returns the first answer, of which redigo has seen nothing; nil if it is not whole.
-func (a *ahead) answer() []byte {
-	if !a.whole() {
+// firstAnswer returns the first answer, or nil if it is not whole. redigo must have seen nothing of it.
+func (a *readAhead) firstAnswer() []byte {
+	if !a.hasAnswer() {
 		return nil
 	}
 	return a.buf[a.start:a.ends[a.first]]
 }
 
-func (a *ahead) empty() bool { return a.start == a.end }
-func (a *ahead) full() bool  { return a.end-a.start == aheadSize }
-func (a *ahead) whole() bool { return a.first < len(a.ends) }
+func (a *readAhead) isEmpty() bool   { return a.start == a.end }
+func (a *readAhead) isFull() bool    { return a.end-a.start == readAheadSize }
+func (a *readAhead) hasAnswer() bool { return a.first < len(a.ends) }
 
-// more reads ahead once. The error is one of reading, and may be a timeout; what else has ended
-// reading is in c.err.
-func (c *Conn) more() error {
+// readMore reads ahead once. It returns an error only if the read would have had to wait longer. Every
+// other error that ends reading is in c.err.
+func (c *Conn) readMore() error {
 	a := &c.ahead
 	room := a.room()
 	n, err := c.Conn.Read(room)
 	for rest := room[:n]; len(rest) > 0 && c.err == nil; {
-		whole := c.answers.whole
+		whole := c.answers.completed
 		var seen int
-		if seen, c.err = c.answers.check(rest, c.requests.bounds); seen > 0 {
-			a.took(seen, c.answers.whole > whole)
+		if seen, c.err = c.answers.scan(rest, c.requests.bounds); seen > 0 {
+			a.noteRead(seen, c.answers.completed > whole)
 		}
 		rest = rest[seen:]
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errNothing) { // and no others that are timeouts
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errNothing) { // and no other timeout
 		return err
 	}
 	if c.err == nil {

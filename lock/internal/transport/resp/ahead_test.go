@@ -10,7 +10,7 @@ import (
 // TestWhatWasReadAheadComesOutAsItCame, one answer at a time, whatever was taken out meanwhile.
 func TestWhatWasReadAheadComesOutAsItCame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var a ahead
+		var a readAhead
 		var inside []byte // what redigo has not seen
 		var ends []int    // the ends of whole answers in it
 		fresh := true     // redigo has seen nothing of the first answer
@@ -22,11 +22,11 @@ func TestWhatWasReadAheadComesOutAsItCame(t *testing.T) {
 					continue
 				}
 				room := a.room()
-				require.Equal(t, len(inside) == aheadSize, len(room) == 0)
+				require.Equal(t, len(inside) == readAheadSize, len(room) == 0)
 				if len(inside) == 0 {
-					require.Len(t, room, aheadSize)
+					require.Len(t, room, readAheadSize)
 				}
-				n := min(len(room), rapid.SampledFrom([]int{1, 5, 1000, aheadSize}).Draw(t, "bytes"))
+				n := min(len(room), rapid.SampledFrom([]int{1, 5, 1000, readAheadSize}).Draw(t, "bytes"))
 				for i := range n {
 					room[i] = next
 					inside = append(inside, next)
@@ -34,10 +34,10 @@ func TestWhatWasReadAheadComesOutAsItCame(t *testing.T) {
 				}
 				at := len(inside) - n
 				for at < len(inside) { // all but the last piece are answers
-					k := min(len(inside)-at, rapid.SampledFrom([]int{1, 3, 1000, aheadSize}).Draw(t, "piece"))
+					k := min(len(inside)-at, rapid.SampledFrom([]int{1, 3, 1000, readAheadSize}).Draw(t, "piece"))
 					at += k
 					ended := at < len(inside) || rapid.Bool().Draw(t, "ends")
-					if a.took(k, ended); ended {
+					if a.noteRead(k, ended); ended {
 						ends = append(ends, at)
 					}
 				}
@@ -45,30 +45,30 @@ func TestWhatWasReadAheadComesOutAsItCame(t *testing.T) {
 				if len(inside) == 0 {
 					continue
 				}
-				p := make([]byte, rapid.SampledFrom([]int{1, 4, 1000, 2 * aheadSize}).Draw(t, "wanted"))
+				p := make([]byte, rapid.SampledFrom([]int{1, 4, 1000, 2 * readAheadSize}).Draw(t, "wanted"))
 				most := len(inside)
 				if len(ends) > 0 {
 					most = ends[0]
 				}
-				n := a.take(p)
+				n := a.readTo(p)
 				require.Equal(t, min(len(p), most), n)
 				require.Equal(t, inside[:n], p[:n])
 				inside, ends, fresh = seen(inside, ends, n)
 			case 2:
 				if len(ends) == 0 {
-					require.Nil(t, a.answer())
+					require.Nil(t, a.firstAnswer())
 				} else if fresh {
-					text := a.answer()
+					text := a.firstAnswer()
 					require.Equal(t, inside[:ends[0]], text)
 					a.drop(len(text))
 					inside, ends, fresh = seen(inside, ends, len(text))
 				}
 			}
-			require.Equal(t, len(inside) == 0, a.empty())
-			require.Equal(t, len(inside) == aheadSize, a.full())
-			require.Equal(t, len(ends) > 0, a.whole())
-			require.LessOrEqual(t, len(a.ends), aheadSize)
-			if !a.whole() {
+			require.Equal(t, len(inside) == 0, a.isEmpty())
+			require.Equal(t, len(inside) == readAheadSize, a.isFull())
+			require.Equal(t, len(ends) > 0, a.hasAnswer())
+			require.LessOrEqual(t, len(a.ends), readAheadSize)
+			if !a.hasAnswer() {
 				require.Empty(t, a.ends, "they do not pile up")
 			}
 		}

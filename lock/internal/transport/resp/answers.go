@@ -36,9 +36,9 @@ type bounds struct {
 	line            int64 // how long each line may be
 }
 
-// answers reads all bytes that a server answers. It is at least as strict as redigo. If
+// answerReader reads all bytes that a server answers. It is at least as strict as redigo. If
 // redigo could read the bytes differently, that is an error.
-type answers struct {
+type answerReader struct {
 	state state
 	kind  byte // of the header or the line that is being read
 	// header
@@ -51,9 +51,9 @@ type answers struct {
 	// bulk string
 	skip int64 // bytes that are left of it
 
-	left  [maxDepth]int64 // elements that are to come, of each array that is open
-	depth int             // how many are
-	whole uint64          // answers that were read to their end
+	left      [maxDepth]int64 // elements that are to come, of each array that is open
+	depth     int             // how many are
+	completed uint64          // answers that were read to their end
 
 	allowed bounds // for what is still to come of the answer that is being read
 }
@@ -70,16 +70,16 @@ const (
 	endOfBulk // its line feed
 )
 
-// check reads p up to the end of an answer. It returns how many bytes redigo may see: the bytes up
+// scan reads p up to the end of an answer. It returns how many bytes redigo may see: the bytes up
 // to that end, all bytes if no answer ends, or only the bytes before the error. check calls begin at
 // the beginning of each answer for its bounds.
-func (a *answers) check(p []byte, begin func(answer uint64) bounds) (int, error) {
-	i, whole := 0, a.whole
-	for i < len(p) && a.whole == whole {
+func (a *answerReader) scan(p []byte, begin func(answer uint64) bounds) (int, error) {
+	i, whole := 0, a.completed
+	for i < len(p) && a.completed == whole {
 		switch a.state {
 		case atType:
 			if a.depth == 0 {
-				a.allowed = begin(a.whole + 1)
+				a.allowed = begin(a.completed + 1)
 			}
 			a.kind = p[i]
 			switch a.kind {
@@ -94,7 +94,7 @@ func (a *answers) check(p []byte, begin func(answer uint64) bounds) (int, error)
 			}
 			i++
 		case inHeader:
-			if err := a.header(p[i]); err != nil {
+			if err := a.readHeader(p[i]); err != nil {
 				return i, err
 			}
 			i++
@@ -102,7 +102,7 @@ func (a *answers) check(p []byte, begin func(answer uint64) bounds) (int, error)
 			if p[i] != '\n' {
 				return i, &AnswerError{"it has a length without a line feed"}
 			}
-			if err := a.open(); err != nil {
+			if err := a.beginElement(); err != nil {
 				return i, err
 			}
 			i++
@@ -126,7 +126,7 @@ func (a *answers) check(p []byte, begin func(answer uint64) bounds) (int, error)
 			i += n
 			if ends {
 				a.allowed.bytes -= a.read
-				a.ended()
+				a.endElement()
 			}
 		case inBulk:
 			n := min(a.skip, int64(len(p)-i))
@@ -141,15 +141,15 @@ func (a *answers) check(p []byte, begin func(answer uint64) bounds) (int, error)
 			}
 			i++
 			if a.state++; a.state > endOfBulk {
-				a.ended()
+				a.endElement()
 			}
 		}
 	}
 	return i, nil
 }
 
-// header reads one byte of a length.
-func (a *answers) header(c byte) error {
+// readHeader reads one byte of a length.
+func (a *answerReader) readHeader(c byte) error {
 	switch {
 	case c == '\r' && a.digits > 0:
 		a.state = afterHeader
@@ -165,7 +165,7 @@ func (a *answers) header(c byte) error {
 	if a.minus {
 		return nil
 	}
-	if most := a.most(); a.length > most || a.digits > 18 {
+	if most := a.maxLength(); a.length > most || a.digits > 18 {
 		what, of := "a string", "bytes"
 		if a.kind == '*' {
 			what, of = "an array", "elements"
@@ -175,19 +175,19 @@ func (a *answers) header(c byte) error {
 	return nil
 }
 
-// most returns the largest length that may come now.
-func (a *answers) most() int64 {
+// maxLength returns the largest length that may come now.
+func (a *answerReader) maxLength() int64 {
 	if a.kind == '*' {
 		return a.allowed.elements
 	}
 	return a.allowed.bytes
 }
 
-// open is called at the end of a header.
-func (a *answers) open() error {
+// beginElement is called at the end of a header.
+func (a *answerReader) beginElement() error {
 	switch {
 	case a.minus, a.kind == '*' && a.length == 0:
-		a.ended()
+		a.endElement()
 	case a.kind == '$':
 		a.allowed.bytes -= a.length
 		a.skip = a.length
@@ -205,8 +205,8 @@ func (a *answers) open() error {
 	return nil
 }
 
-// ended is called at the end of an element that is no array, or is an empty array.
-func (a *answers) ended() {
+// endElement is called at the end of an element that is no array, or is an empty array.
+func (a *answerReader) endElement() {
 	a.state = atType
 	for a.depth > 0 {
 		if a.left[a.depth-1]--; a.left[a.depth-1] > 0 {
@@ -214,7 +214,7 @@ func (a *answers) ended() {
 		}
 		a.depth--
 	}
-	a.whole++
+	a.completed++
 }
 
 // bound returns the bounds of an answer to a request with so many keys and a longest

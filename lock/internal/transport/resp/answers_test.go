@@ -139,7 +139,7 @@ func TestARequestSaysWhatItsAnswerMayBe(t *testing.T) {
 	evalsha := func(sha string, keys int, args ...any) []any { return append([]any{"EVALSHA", sha, keys}, args...) }
 	anySHA := strings.Repeat("a", 40)
 	var big string
-	for sha := range large {
+	for sha := range largeScripts {
 		big = sha
 	}
 	long := strings.Repeat("k", 1000)
@@ -212,20 +212,20 @@ func TestRequestsAreReadAlongInPieces(t *testing.T) {
 	require.NoError(t, c.Flush())
 	text := w.written.Bytes()
 	for _, piece := range []int{1, 2, 3, 5, 8, 4096, len(text)} {
-		var r requests
+		var r requestReader
 		for rest := text; len(rest) > 0; {
 			n := min(piece, len(rest))
-			r.note(rest[:n])
+			r.scan(rest[:n])
 			rest = rest[n:]
 		}
 		require.Equal(t, atRequest, r.state)
-		require.EqualValues(t, 5, r.sent)
+		require.EqualValues(t, 5, r.sentCount)
 		require.EqualValues(t, 7, r.keys.Load())
 		require.EqualValues(t, 9000, r.longest.Load())
 		require.EqualValues(t, 4, r.largeUntil.Load(), "SET is not known to be answered in few words")
 	}
-	var r requests
-	r.note([]byte("what redigo does not write"))
+	var r requestReader
+	r.scan([]byte("what redigo does not write"))
 	require.Equal(t, int64(largeElements), r.bounds(1000).elements)
 }
 
@@ -284,14 +284,14 @@ func FuzzRequests(f *testing.F) {
 			require.NoError(t, c.Send(cmd, a, n, b))
 		}
 		require.NoError(t, c.Flush())
-		var r requests
+		var r requestReader
 		for rest := w.written.Bytes(); len(rest) > 0; {
 			k := min(max(piece, 1), len(rest))
-			r.note(rest[:k])
+			r.scan(rest[:k])
 			rest = rest[k:]
 		}
 		require.Equal(t, atRequest, r.state)
-		require.EqualValues(t, 2, r.sent)
+		require.EqualValues(t, 2, r.sentCount)
 		require.EqualValues(t, max(len(cmd), len(a), len(b), len(fmt.Sprint(n))), r.longest.Load())
 	})
 }
@@ -329,8 +329,8 @@ func BenchmarkReadAlong(b *testing.B) {
 			b.ReportAllocs()
 			var c Conn
 			for b.Loop() {
-				c.requests.note(text)
-				if _, err := c.answers.check(answer, c.requests.bounds); err != nil {
+				c.requests.scan(text)
+				if _, err := c.answers.scan(answer, c.requests.bounds); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -34,7 +34,7 @@ func (b *Batch) Command(name string, numbers ...int64) error {
 	for _, n := range numbers {
 		b.text = AppendInt(b.text, n)
 	}
-	b.below.requests.wrote(0, int64(len(name)), false)
+	b.below.requests.count(0, int64(len(name)), false)
 	return nil
 }
 
@@ -53,7 +53,7 @@ func (b *Batch) Texts(name string, texts ...string) error {
 		b.text = AppendBulk(b.text, s)
 		longest = max(longest, len(s))
 	}
-	b.below.requests.wrote(0, int64(longest), false)
+	b.below.requests.count(0, int64(longest), false)
 	return nil
 }
 
@@ -62,7 +62,7 @@ func (b *Batch) Texts(name string, texts ...string) error {
 func (b *Batch) Script(s *script.Script, asText bool, keys int, list Args, more ...int64) error {
 	list = list.Now()
 	if b.below == nil {
-		return b.send(s, asText, keys, list, more)
+		return b.sendByRedigo(s, asText, keys, list, more)
 	}
 	command, id := "EVALSHA", s.SHA()
 	if asText {
@@ -76,12 +76,12 @@ func (b *Batch) Script(s *script.Script, asText bool, keys int, list Args, more 
 	for _, n := range more {
 		b.text = AppendInt(b.text, n)
 	}
-	b.below.requests.wrote(int64(keys), int64(max(list.Longest(), len(id))), asText || s.Large())
+	b.below.requests.count(int64(keys), int64(max(list.Longest(), len(id))), asText || s.Large())
 	return nil
 }
 
-// send is Script through redigo.
-func (b *Batch) send(s *script.Script, asText bool, keys int, list Args, more []int64) error {
+// sendByRedigo is Script through redigo.
+func (b *Batch) sendByRedigo(s *script.Script, asText bool, keys int, list Args, more []int64) error {
 	command, all := "EVALSHA", make([]any, 0, 2+list.Len()+len(more))
 	if all = append(all, s.SHAArg(), keys); asText {
 		command, all[0] = "EVAL", s.Text()
@@ -107,15 +107,15 @@ func (b *Batch) Flush() error {
 	return b.below.write(text)
 }
 
-// wrote is like note for a request whose number of keys, longest argument and size of answer are
+// count is like scan for a request whose number of keys, longest argument and size of answer are
 // known.
-func (r *requests) wrote(keys, longest int64, large bool) {
-	r.sent++
+func (r *requestReader) count(keys, longest int64, large bool) {
+	r.sentCount++
 	r.measure(longest)
 	if keys > r.keys.Load() {
 		r.keys.Store(keys)
 	}
 	if large {
-		r.large()
+		r.expectLarge()
 	}
 }

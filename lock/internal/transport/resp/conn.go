@@ -14,18 +14,18 @@ import (
 // Conn is a net.Conn whose answers have limits, see the package's document. As with any
 // net.Conn, one goroutine may read while another writes.
 type Conn struct {
-	net.Conn // to the server, with TLS if there is any
-	socket   *socket
-	requests requests // written by who writes
-	limited  bool     // a deadline of writes is set; of who writes
+	net.Conn         // to the server, with TLS if there is any
+	socket           *socket
+	requests         requestReader // used by the goroutine that writes
+	hasWriteDeadline bool          // a deadline of writes is set; used by the goroutine that writes
 
-	// of who reads
-	answers  answers
-	ahead    ahead     // what has come and redigo has not seen
-	seen     uint64    // answers that redigo had seen when Quiet was called
-	err      error     // what ended reading
-	wanted   time.Time // the deadline that redigo has asked for
-	deadline time.Time // the one that is set
+	// used by the goroutine that reads
+	answers        answerReader
+	ahead          readAhead // the bytes that have come and redigo has not seen
+	seenAnswers    uint64    // answers that redigo had seen when Quiet was called
+	err            error     // what ended reading
+	wantedDeadline time.Time // the deadline that redigo has asked for
+	deadline       time.Time // the one that is set
 }
 
 // New returns a Conn over c. No bytes may have been read from c or written to c.
@@ -39,51 +39,51 @@ func newSecure(secure net.Conn, s *socket) *Conn { return &Conn{Conn: secure, so
 
 // Write implements net.Conn.
 func (c *Conn) Write(p []byte) (int, error) {
-	c.requests.note(p)
+	c.requests.scan(p)
 	return c.Conn.Write(p)
 }
 
 // Read implements net.Conn. It never reads beyond the end of an answer. When an impossible
 // answer comes, Read returns an AnswerError from then on.
 func (c *Conn) Read(p []byte) (int, error) {
-	for c.ahead.empty() {
+	for c.ahead.isEmpty() {
 		if c.err != nil {
 			return 0, c.err
 		}
-		if err := c.wait(); err != nil {
+		if err := c.readUntilDeadline(); err != nil {
 			return 0, err
 		}
 	}
-	return c.ahead.take(p), nil
+	return c.ahead.readTo(p), nil
 }
 
-// wait reads ahead once, until redigo's deadline. Read returns the same error again, unless it is
+// readUntilDeadline reads ahead once, until redigo's deadline. Read returns the same error again, unless it is
 // a timeout.
-func (c *Conn) wait() error {
-	if c.deadline != c.wanted {
-		c.setDeadline(c.wanted)
+func (c *Conn) readUntilDeadline() error {
+	if c.deadline != c.wantedDeadline {
+		c.setDeadline(c.wantedDeadline)
 	}
-	return c.more()
+	return c.readMore()
 }
 
 // Receive reads the next answer. It waits without a limit. An answer that has only integers is
 // read without redigo. Other answers are read as the function Receive does, through conn, which is
 // redigo's connection over c.
 func (c *Conn) Receive(conn redis.Conn) (r Reply, err error) {
-	c.wanted = time.Time{}
-	for c.err == nil && !c.ahead.whole() && !c.ahead.full() {
-		if c.wait() != nil {
-			break // Read says why
+	c.wantedDeadline = time.Time{}
+	for c.err == nil && !c.ahead.hasAnswer() && !c.ahead.isFull() {
+		if c.readUntilDeadline() != nil {
+			break // Read returns the error
 		}
 	}
-	if text := c.ahead.answer(); text != nil && r.parse(text) {
+	if text := c.ahead.firstAnswer(); text != nil && r.parse(text) {
 		c.ahead.drop(len(text))
 		return r, nil
 	}
 	return ReceiveReply(conn, 0)
 }
 
-// ReceiveReply is Receive for callers who want a Reply.
+// ReceiveReply is Receive for callers that want a Reply.
 func ReceiveReply(conn redis.Conn, timeout time.Duration) (Reply, error) {
 	v, err := Receive(conn, timeout)
 	return ReplyOf(v), err
@@ -103,8 +103,8 @@ func Receive(conn redis.Conn, timeout time.Duration) (reply any, err error) {
 
 var errPanic = errors.New("the server's answer could not be read")
 
-// large has the scripts with large answers, by their SHA.
-var large = func() map[string]bool {
+// largeScripts has the scripts with large answers, by their SHA.
+var largeScripts = func() map[string]bool {
 	m := make(map[string]bool)
 	for _, s := range script.All() {
 		if s.Large() {

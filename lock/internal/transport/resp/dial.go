@@ -56,7 +56,7 @@ func (d Dialer) Dial(ctx context.Context, network, address string, login Login, 
 	return conn, nil
 }
 
-// dial makes a connection with limits. redigo sends what options say of a login.
+// dial makes a connection with limits. If options have a login, redigo sends it.
 func (d Dialer) dial(ctx context.Context, network, address string, options []redis.DialOption) (redis.Conn, error) {
 	var below *Conn
 	conn, err := redis.DialContext(ctx, network, address, append(slices.Clip(options), redis.DialUseTLS(false),
@@ -197,7 +197,7 @@ func (d Dialer) netConn(ctx context.Context, network, address string) (*Conn, er
 		}
 	}
 	limit := handshakeTimeout
-	if end, ok := ctx.Deadline(); ok { // before it, so that the error says what took so long
+	if end, ok := ctx.Deadline(); ok { // shorter, so that the error names the handshake
 		limit = time.Until(end) * 9 / 10
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errHandshake)

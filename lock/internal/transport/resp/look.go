@@ -11,8 +11,8 @@ import (
 // waiting, if its net.Conn allows that.
 type socket struct {
 	net.Conn
-	try    func(p []byte) (int, error) // reads what is there, 0 bytes if nothing is; nil if that cannot be done
-	trying bool                        // Read does not wait; of who reads
+	tryRead  func(p []byte) (int, error) // reads the bytes that have come, or 0 bytes; nil if the net.Conn cannot do that
+	isTrying bool                        // Read does not wait; used by the goroutine that reads
 }
 
 // trier is a net.Conn without a file descriptor that can be read without waiting. TryRead
@@ -24,36 +24,36 @@ type trier interface {
 // newSocket returns a socket over c.
 func newSocket(c net.Conn) *socket {
 	if t, ok := c.(trier); ok {
-		return &socket{Conn: c, try: t.TryRead}
+		return &socket{Conn: c, tryRead: t.TryRead}
 	}
-	return &socket{Conn: c, try: tryOf(c)}
+	return &socket{Conn: c, tryRead: tryOf(c)}
 }
 
-// Read implements net.Conn. While trying is set it returns errNothing instead of waiting.
+// Read implements net.Conn. While isTrying is set it returns errNothing instead of waiting.
 func (s *socket) Read(p []byte) (int, error) {
-	if !s.trying {
+	if !s.isTrying {
 		return s.Conn.Read(p)
 	}
-	n, err := s.try(p)
+	n, err := s.tryRead(p)
 	if n == 0 && err == nil {
 		return 0, errNothing
 	}
 	return n, err
 }
 
-// nothing is the error of a read that would have to wait. It is temporary, so that TLS can
+// nothingToRead is the error of a read that would have to wait. It is temporary, so that TLS can
 // still use the connection.
-type nothing struct{}
+type nothingToRead struct{}
 
-var errNothing error = nothing{}
+var errNothing error = nothingToRead{}
 
-func (nothing) Error() string   { return "nothing can be read now" }
-func (nothing) Timeout() bool   { return true }
-func (nothing) Temporary() bool { return true }
+func (nothingToRead) Error() string   { return "nothing can be read now" }
+func (nothingToRead) Timeout() bool   { return true }
+func (nothingToRead) Temporary() bool { return true }
 
 // CanTry reports whether Quiet can be called. It can over TCP and Unix sockets, with or
 // without TLS, except on Windows.
-func (c *Conn) CanTry() bool { return c.socket != nil && c.socket.try != nil }
+func (c *Conn) CanTry() bool { return c.socket != nil && c.socket.tryRead != nil }
 
 // Quiet reports whether the server has sent exactly one answer to each request, and nothing else.
 // It does not wait. redigo must have seen these answers, and no goroutine may read or write
@@ -62,26 +62,26 @@ func (c *Conn) CanTry() bool { return c.socket != nil && c.socket.try != nil }
 // Bytes that came without a request would count as the answer to the next request, if that request
 // were written before they are read.
 func (c *Conn) Quiet() bool {
-	c.seen = c.requests.sent
-	if !c.settled() {
+	c.seenAnswers = c.requests.sentCount
+	if !c.isSettled() {
 		return false
 	}
-	c.socket.trying = true
-	_ = c.more() // settled says what it was
-	c.socket.trying = false
-	return c.settled()
+	c.socket.isTrying = true
+	_ = c.readMore() // settled says what it was
+	c.socket.isTrying = false
+	return c.isSettled()
 }
 
 // Settled is Quiet without a look at what has come since the last answer was read.
 func (c *Conn) Settled() bool {
-	c.seen = c.requests.sent
-	return c.settled()
+	c.seenAnswers = c.requests.sentCount
+	return c.isSettled()
 }
 
-// settled reports whether as many answers were seen as requests were written, and nothing else.
-func (c *Conn) settled() bool {
+// isSettled reports whether as many answers were seen as requests were written, and nothing else.
+func (c *Conn) isSettled() bool {
 	a := &c.answers
-	return c.err == nil && a.whole == c.requests.sent && a.state == atType && a.depth == 0
+	return c.err == nil && a.completed == c.requests.sentCount && a.state == atType && a.depth == 0
 }
 
 // AwaitAnswer waits until Answered is true. It returns false after d, or at half of d, or if the
@@ -92,8 +92,8 @@ func (c *Conn) AwaitAnswer(d time.Duration) bool {
 	if c.deadline.Sub(now) < d/2 {
 		c.setDeadline(now.Add(d))
 	}
-	for !c.Answered() && !c.ahead.full() {
-		if errors.Is(c.more(), os.ErrDeadlineExceeded) {
+	for !c.Answered() && !c.ahead.isFull() {
+		if errors.Is(c.readMore(), os.ErrDeadlineExceeded) {
 			break
 		}
 	}
@@ -102,31 +102,31 @@ func (c *Conn) AwaitAnswer(d time.Duration) bool {
 
 // Answered reports whether redigo can read without waiting. That is so if an answer has come since
 // Quiet, or if the connection has ended.
-func (c *Conn) Answered() bool { return c.err != nil || c.answers.whole > c.seen }
+func (c *Conn) Answered() bool { return c.err != nil || c.answers.completed > c.seenAnswers }
 
 // SetReadDeadline implements net.Conn, but counts only for the next Read. It does not end a Read
 // that waits.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.wanted = t
+	c.wantedDeadline = t
 	return nil
 }
 
 // SetWriteDeadline implements net.Conn.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.limited = !t.IsZero()
+	c.hasWriteDeadline = !t.IsZero()
 	return c.Conn.SetWriteDeadline(t)
 }
 
 // SetDeadline implements net.Conn, as SetReadDeadline and SetWriteDeadline do.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.wanted = t
+	c.wantedDeadline = t
 	return c.SetWriteDeadline(t)
 }
 
-// write writes p, which note has already read. Its time limit is that of the caller that waits for
+// write writes p, which count has recorded. Its time limit is that of the caller that waits for
 // the answers, and not a limit that redigo has set for an earlier write.
 func (c *Conn) write(p []byte) error {
-	if c.limited {
+	if c.hasWriteDeadline {
 		if err := c.SetWriteDeadline(time.Time{}); err != nil {
 			return err
 		}

@@ -30,13 +30,13 @@ func (d Dialer) DialOptions(ctx context.Context, network, address string, option
 		tried = append(options, redis.DialContextFunc(t.dial))
 	}
 	conn, err := redis.DialContext(ctx, network, address, tried...)
-	if !t.dialled {
-		return conn, err // of the dial function that is among the options
+	if !t.isDialled {
+		return conn, err // made by the dial function among the options
 	}
 	if err == nil {
 		conn.Close()
 	}
-	if d.TLS != nil || err == nil || t.plain.Load() {
+	if d.TLS != nil || err == nil || t.wrotePlain.Load() {
 		return d.dial(ctx, network, address, options)
 	}
 	var stop func() bool
@@ -57,24 +57,24 @@ func (d Dialer) DialOptions(ctx context.Context, network, address string, option
 	return conn, err
 }
 
-// trial is a net.Conn that fails at once. redigo does not show what its options say, but what it
-// does with a trial says so: it uses one only if the options have no dial function, and what it
-// writes first is a request or the begin of a TLS handshake.
+// trial is a net.Conn that fails at once. It shows what the options of redigo are, because redigo
+// does not tell that. redigo uses a trial only if the options have no dial function. The first bytes
+// that it writes are a request, or the beginning of a TLS handshake.
 type trial struct {
-	dialled bool
-	plain   atomic.Bool // a request was written
+	isDialled  bool
+	wrotePlain atomic.Bool // a request was written
 }
 
 var errTrial = errors.New("a trial connection has no server")
 
 func (t *trial) dial(context.Context, string, string) (net.Conn, error) {
-	t.dialled = true
+	t.isDialled = true
 	return t, nil
 }
 
 func (t *trial) Write(p []byte) (int, error) {
 	if len(p) > 0 && p[0] == '*' {
-		t.plain.Store(true)
+		t.wrotePlain.Store(true)
 	}
 	return 0, errTrial
 }

@@ -72,7 +72,7 @@ func received(in string, chunk int) (replies []any, err error) {
 
 // TestAConnReadsWhatRedigoDoes: answers of every form, one behind the other, however they come.
 func TestAConnReadsWhatRedigoDoes(t *testing.T) {
-	long := strings.Repeat("x", 3*aheadSize)
+	long := strings.Repeat("x", 3*readAheadSize)
 	forms := []string{
 		":1\r\n", ":-17\r\n", ":123456789012345678\r\n", ":9223372036854775807\r\n", ":-9223372036854775808\r\n", ":007\r\n", ":-0\r\n",
 		"*1\r\n:5\r\n", "*2\r\n:1\r\n:1234567890123\r\n", "*3\r\n:0\r\n:-1\r\n:2\r\n", "*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n",
@@ -83,7 +83,7 @@ func TestAConnReadsWhatRedigoDoes(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		in := strings.Join(rapid.SliceOfN(rapid.SampledFrom(forms), 1, 400).Draw(t, "answers"), "")
-		chunk := rapid.SampledFrom([]int{1, 2, 3, 7, 100, aheadSize - 1, 1 << 20}).Draw(t, "chunk")
+		chunk := rapid.SampledFrom([]int{1, 2, 3, 7, 100, readAheadSize - 1, 1 << 20}).Draw(t, "chunk")
 		want, _ := answered(in, 1<<20)
 		got, err := received(in, chunk)
 		require.ErrorIs(t, err, net.ErrClosed)

@@ -6,59 +6,59 @@ import (
 	"sync/atomic"
 )
 
-// requests reads all bytes that redigo writes, and records what limits the answers. Fields
+// requestReader reads all bytes that redigo writes, and records what limits the answers. Fields
 // that the reader of answers needs are atomic, because one goroutine writes while another
 // reads.
-type requests struct {
+type requestReader struct {
 	// of the goroutine that writes
-	state  writing
-	args   int64  // of the request that are to come
-	nth    int    // of the argument that is being written: 0 is the command
-	number int64  // the length that is being written
-	body   int64  // bytes that are left of an argument, with its line end
-	head   []byte // the argument's begin, of the first three
-	room   [48]byte
-	sent   uint64 // requests
-	evalsha,
-	pushes bool // an answer may come without a request: the connection subscribes
+	state     writeState
+	args      int64  // of the request that are to come
+	argIndex  int    // the index of the argument that is being written; 0 is the command
+	number    int64  // the length that is being written
+	body      int64  // bytes that are left of an argument, with its line end
+	head      []byte // the first bytes of the argument, for the first three arguments
+	room      [48]byte
+	sentCount uint64 // requests
+	isEVALSHA,
+	isSubscriber bool // an answer may come without a request: the connection subscribes
 
 	largeUntil atomic.Uint64 // the last request that is answered at length
 	keys       atomic.Int64  // the most that a request had
 	longest    atomic.Int64  // the longest argument
 }
 
-type writing uint8
+type writeState uint8
 
 const (
-	atRequest  writing = iota
-	inCount            // the number of arguments
-	atArgument         // the $ of an argument
+	atRequest  writeState = iota
+	inCount               // the number of arguments
+	atArgument            // the $ of an argument
 	inLength
 	inBody
-	unknown // bytes that redigo would not write, so each answer may be large
+	unreadable // bytes that redigo would not write, so each answer may be large
 )
 
-// note reads p, before it is written.
-func (r *requests) note(p []byte) {
+// scan reads p, before it is written.
+func (r *requestReader) scan(p []byte) {
 	for i := 0; i < len(p); {
 		c := p[i]
 		switch r.state {
 		case atRequest:
 			if c != '*' {
-				r.give()
+				r.giveUp()
 				return
 			}
-			r.sent++
+			r.sentCount++
 			r.state, r.number = inCount, 0
 			i++
 		case atArgument:
 			if c != '$' {
-				r.give()
+				r.giveUp()
 				return
 			}
-			if text, end := whole(p[i:]); end > 0 { // most are, and so it takes half the time
+			if text, end := wholeArgument(p[i:]); end > 0 { // most arguments are whole, and this path takes half the time
 				r.measure(int64(len(text)))
-				r.argument(text)
+				r.endArgument(text)
 				i += end
 				continue
 			}
@@ -69,7 +69,7 @@ func (r *requests) note(p []byte) {
 			case c >= '0' && c <= '9':
 				r.number = min(r.number*10+int64(c-'0'), math.MaxInt32)
 			case c == '\n' && r.state == inCount:
-				r.args, r.nth, r.evalsha = r.number, 0, false
+				r.args, r.argIndex, r.isEVALSHA = r.number, 0, false
 				if r.state = atArgument; r.args == 0 {
 					r.state = atRequest
 				}
@@ -77,28 +77,28 @@ func (r *requests) note(p []byte) {
 				r.state, r.body, r.head = inBody, r.number+2, r.room[:0]
 				r.measure(r.number)
 			case c != '\r':
-				r.give()
+				r.giveUp()
 				return
 			}
 			i++
 		case inBody:
 			n := int(min(r.body, int64(len(p)-i)))
-			if r.nth < 3 {
+			if r.argIndex < 3 {
 				r.head = append(r.head, p[i:i+min(n, cap(r.head)-len(r.head))]...)
 			}
 			i += n
 			if r.body -= int64(n); r.body == 0 {
-				r.argument(bytes.TrimSuffix(r.head, crlf))
+				r.endArgument(bytes.TrimSuffix(r.head, crlf))
 			}
-		case unknown:
+		case unreadable:
 			return
 		}
 	}
 }
 
-// whole returns the argument at the beginning of p, and the index of its end. It returns 0 if
+// wholeArgument returns the argument at the beginning of p, and the index of its end. It returns 0 if
 // p does not have the whole argument.
-func whole(p []byte) (text []byte, end int) {
+func wholeArgument(p []byte) (text []byte, end int) {
 	n, i := 0, 1
 	for ; i < len(p) && i < 8 && p[i] >= '0' && p[i] <= '9'; i++ {
 		n = n*10 + int(p[i]-'0')
@@ -110,22 +110,22 @@ func whole(p []byte) (text []byte, end int) {
 }
 
 // measure records the length of an argument.
-func (r *requests) measure(n int64) {
+func (r *requestReader) measure(n int64) {
 	if n > r.longest.Load() {
 		r.longest.Store(n)
 	}
 }
 
-// argument is called with each argument, at most the first 48 bytes of a long one.
-func (r *requests) argument(text []byte) {
+// endArgument is called with each argument, at most the first 48 bytes of a long one.
+func (r *requestReader) endArgument(text []byte) {
 	switch {
-	case r.nth == 0:
-		r.command(text)
-	case r.nth == 1 && r.evalsha:
-		if large[string(text)] {
-			r.large()
+	case r.argIndex == 0:
+		r.noteCommand(text)
+	case r.argIndex == 1 && r.isEVALSHA:
+		if largeScripts[string(text)] {
+			r.expectLarge()
 		}
-	case r.nth == 2 && r.evalsha:
+	case r.argIndex == 2 && r.isEVALSHA:
 		keys := int64(0)
 		for _, c := range text {
 			keys = min(keys*10+int64(c-'0'), math.MaxInt32)
@@ -134,31 +134,31 @@ func (r *requests) argument(text []byte) {
 			r.keys.Store(keys)
 		}
 	}
-	r.nth++
-	if r.state = atArgument; int64(r.nth) == r.args {
+	r.argIndex++
+	if r.state = atArgument; int64(r.argIndex) == r.args {
 		r.state = atRequest
 	}
 }
 
 var crlf = []byte("\r\n")
 
-// command is called with a request's command.
-func (r *requests) command(name []byte) {
+// noteCommand is called with a request's command.
+func (r *requestReader) noteCommand(name []byte) {
 	switch string(name) {
 	case "EVALSHA":
-		r.evalsha = true
+		r.isEVALSHA = true
 	case "SUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "SUNSUBSCRIBE":
-		r.pushes = true
+		r.isSubscriber = true
 	case "AUTH", "SELECT", "CLIENT", "ASKING", "READONLY", "PING", "TIME", "WAIT", "PUBLISH", "SPUBLISH":
 	default:
-		r.large()
+		r.expectLarge()
 	}
 }
 
-// large records that the request has a large answer.
-func (r *requests) large() {
-	until := r.sent
-	if r.pushes {
+// expectLarge records that the request has a large answer.
+func (r *requestReader) expectLarge() {
+	until := r.sentCount
+	if r.isSubscriber {
 		until = math.MaxUint64 // from now on answers are not matched to requests
 	}
 	if until > r.largeUntil.Load() {
@@ -166,13 +166,13 @@ func (r *requests) large() {
 	}
 }
 
-// give stops reading the requests.
-func (r *requests) give() {
-	r.state = unknown
+// giveUp stops reading the requests.
+func (r *requestReader) giveUp() {
+	r.state = unreadable
 	r.largeUntil.Store(math.MaxUint64)
 }
 
 // bounds returns the bounds of the answer with this number. The first answer is number 1.
-func (r *requests) bounds(answer uint64) bounds {
+func (r *requestReader) bounds(answer uint64) bounds {
 	return bound(answer <= r.largeUntil.Load(), r.keys.Load(), r.longest.Load())
 }

@@ -61,10 +61,10 @@ func TestACommandSaysHowLongItsAnswerMayBe(t *testing.T) {
 		{"PING\r\n" + request("PING"), many, many, many},
 	} {
 		for _, piece := range []int{1, 3, 7, len(c.written)} {
-			var r requests
+			var r requestReader
 			for rest := c.written; rest != ""; {
 				n := min(piece, len(rest))
-				r.note([]byte(rest[:n]))
+				r.scan([]byte(rest[:n]))
 				rest = rest[n:]
 			}
 			require.Equal(t, []int64{c.first, c.next, c.always}, []int64{r.bounds(1).elements, r.bounds(2).elements, r.bounds(1 << 40).elements},
