@@ -14,18 +14,18 @@ func Resent(n, rounds int) (sent [][]int, open int) {
 			d.until = now.Add(time.Duration(rounds) / 2 * time.Second)
 		}
 		numbers[d] = i
-		o.failed = append(o.failed, d)
+		o.toRetry = append(o.toRetry, d)
 	}
 	for range rounds {
-		failed := o.failed
-		o.failed = nil
-		again := o.againLocked(failed, now)
+		failed := o.toRetry
+		o.toRetry = nil
+		again := o.takeDueLocked(failed, now)
 		var round []int
 		for _, d := range again {
 			round = append(round, numbers[d])
 		}
 		sent = append(sent, round)
-		o.failed = append(o.failed, again...)
+		o.toRetry = append(o.toRetry, again...)
 		now = now.Add(time.Second)
 	}
 	return sent, o.open

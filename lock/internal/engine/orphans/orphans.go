@@ -27,16 +27,16 @@ type Orphans struct {
 	underWay atomic.Int64 // requests that may leave an orphan, see Begin
 	closing  atomic.Bool  // Begin refuses; only moves forward
 
-	mu     sync.Mutex // guards the fields below; never held during I/O
-	closed bool
-	owed   map[string][]*orphan // by lock name, until Redis has no such field any more
-	open   int                  // orphans that are neither paid nor given up
-	clear  chan struct{}        // closed when open and underWay are 0, if Close waits for that
-	failed []*orphan            // to try again, some of them after a pause
-	later  []*orphan            // to try again when they are due
-	crowds map[string]*crowd    // of fields that are released together, by name
-	timer  *time.Timer          // runs retry; nil when nothing waits for it
-	wg     sync.WaitGroup
+	mu      sync.Mutex // guards the fields below; never held during I/O
+	closed  bool
+	owed    map[string][]*orphan   // by lock name, until Redis has no such field any more
+	open    int                    // orphans that are neither paid nor given up
+	allDone chan struct{}          // closed when open and underWay are 0, if Close waits for that
+	toRetry []*orphan              // to try again, some of them after a pause
+	delayed []*orphan              // to try again when they are due
+	batches map[string]*fieldBatch // of fields that are released together, by name
+	timer   *time.Timer            // runs retry; nil when nothing waits for it
+	wg      sync.WaitGroup
 }
 
 // Family is a group of kinds of locks. The scripts of each kind may remove the fields of all.
@@ -57,20 +57,20 @@ type Field struct {
 // orphan is a script that must still be carried out, mostly the release of a
 // field. It may be sent more than once.
 type orphan struct {
-	call     wire.Call
-	together func(fields []string) wire.Call // replaces call, if not nil
-	name     string
-	family   Family
-	field    string    // named to new attempts at the lock; "" if there is none
-	until    time.Time // by then Redis has expired the field, or a copy would do harm
+	call         wire.Call
+	batchRelease func(fields []string) wire.Call // replaces call, if not nil
+	name         string
+	family       Family
+	field        string    // named to new attempts at the lock; "" if there is none
+	until        time.Time // by then Redis has expired the field, or a copy would do harm
 
 	// For a field whose acquisition was not answered. The acquisition may be carried out
 	// after a release that did not find the field, so the release is sent again.
-	unanswered bool
-	late       time.Time     // until when the acquisition may be carried out
-	known      bool          // late is exact, because the acquisition has a time limit
-	paid       bool          // Close does not wait for it any more
-	longest    time.Duration // the longest pause
+	isUnanswered bool
+	late         time.Time     // until when the acquisition may be carried out
+	isLateExact  bool          // late is exact, because the acquisition has a time limit
+	isPaid       bool          // Close does not wait for it any more
+	maxPause     time.Duration // the longest pause
 
 	pause time.Duration // before it is sent again
 	due   time.Time     // when it is sent again, at the earliest
@@ -99,28 +99,28 @@ const (
 // waits. random must be safe for concurrent use. It keeps clients from sending at the same
 // time.
 func New(s network.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans {
-	return &Orphans{sender: s, random: random, closeAfter: closeAfter, owed: make(map[string][]*orphan), crowds: make(map[string]*crowd)}
+	return &Orphans{sender: s, random: random, closeAfter: closeAfter, owed: make(map[string][]*orphan), batches: make(map[string]*fieldBatch)}
 }
 
 // Add adds a field that is in Redis for at most its lease from now. It does not block.
-func (o *Orphans) Add(f Field) { o.take(f.orphan()) }
+func (o *Orphans) Add(f Field) { o.add(f.newOrphan()) }
 
 // AddUnanswered is Add of a field that may have been taken or may still be taken. It may be
 // taken until open. If open is zero, that time is not known.
 func (o *Orphans) AddUnanswered(f Field, open time.Time) {
-	d := f.orphan()
-	d.unanswered, d.late = true, time.Now().Add(min(f.Lease, lateTime))
-	d.longest = min(max(f.Lease/10, leastOrphanPause), maxOrphanPause)
+	d := f.newOrphan()
+	d.isUnanswered, d.late = true, time.Now().Add(min(f.Lease, lateTime))
+	d.maxPause = min(max(f.Lease/10, leastOrphanPause), maxOrphanPause)
 	if !open.IsZero() {
-		d.known, d.late, d.until = true, open, wait.Later(open, time.Now()).Add(f.Lease)
+		d.isLateExact, d.late, d.until = true, open, wait.Later(open, time.Now()).Add(f.Lease)
 	}
-	o.take(d)
+	o.add(d)
 }
 
 // Send sends a call until it is answered. It stops at until, because a later copy of the call
 // would do harm. Send does not block.
 func (o *Orphans) Send(name string, call wire.Call, until time.Time) {
-	o.take(&orphan{name: name, call: call, until: until})
+	o.add(&orphan{name: name, call: call, until: until})
 }
 
 // Open says until when one of several unanswered requests may still be carried out. The zero
@@ -149,14 +149,14 @@ func (o *Open) Until() time.Time {
 	return o.last
 }
 
-func (f Field) orphan() *orphan {
+func (f Field) newOrphan() *orphan {
 	return &orphan{
-		name: f.Name, family: f.Family, field: f.Text, call: f.Release, together: f.Together, until: time.Now().Add(f.Lease),
+		name: f.Name, family: f.Family, field: f.Text, call: f.Release, batchRelease: f.Together, until: time.Now().Add(f.Lease),
 	}
 }
 
-// take adds d and sends it. It does not block.
-func (o *Orphans) take(d *orphan) {
+// add adds d and sends it. It does not block.
+func (o *Orphans) add(d *orphan) {
 	o.mu.Lock()
 	if o.closed {
 		o.mu.Unlock()
@@ -187,40 +187,40 @@ func (o *Orphans) Named(family Family, name string) []string {
 
 // send sends d and does not wait.
 func (o *Orphans) send(d *orphan) {
-	if d.together != nil {
-		o.sendTogether(d)
+	if d.batchRelease != nil {
+		o.sendInBatch(d)
 		return
 	}
 	began := time.Now()
-	o.sender.Post(d.name, d.call, func(a pipe.Answer) { o.answered(began, a, d) })
+	o.sender.Post(d.name, d.call, func(a pipe.Answer) { o.recordAnswer(began, a, d) })
 }
 
-// answered records the answer to a script for all of list. The script was sent at sent.
-func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
+// recordAnswer records the answer to a script for all of list. The script was sent at sent.
+func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, d := range list {
 		definite := a.Err == nil || pipe.Definite(a.Err)
-		if definite && !d.paid {
-			d.paid = true
-			o.paidLocked()
+		if definite && !d.isPaid {
+			d.isPaid = true
+			o.countPaidLocked()
 		}
 		switch {
-		case !definite && (!d.paid || !sent.Before(d.late)):
+		case !definite && (!d.isPaid || !sent.Before(d.late)):
 			d.due = time.Time{}
 			var refusal redis.Error // or another request was refused, which ended the connection
 			if errors.As(a.Err, &refusal) {
 				d.pause = min(max(2*d.pause, orphanPause), maxRefusedPause)
 				d.due = time.Now().Add(d.pause)
 			}
-			o.failed = append(o.failed, d)
-		case d.mayCome(sent, a) && !o.closed:
-			d.pause = min(max(2*d.pause, orphanPause), d.longest)
+			o.toRetry = append(o.toRetry, d)
+		case d.mayStillBeTaken(sent, a) && !o.closed:
+			d.pause = min(max(2*d.pause, orphanPause), d.maxPause)
 			d.due = time.Now().Add(d.pause)
-			if d.known || d.due.After(d.late) {
+			if d.isLateExact || d.due.After(d.late) {
 				d.due = d.late
 			}
-			o.later = append(o.later, d)
+			o.delayed = append(o.delayed, d)
 		case a.Err == nil:
 			d.until = time.Now() // the next retry forgets it, and it is not named to attempts any more
 		}
@@ -228,107 +228,107 @@ func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 	o.armLocked()
 }
 
-// mayCome reports whether the field of d may still be taken. a is the answer to its release,
+// mayStillBeTaken reports whether the field of d may still be taken. a is the answer to its release,
 // which was sent at sent. A field that the release found was taken before. A release of several
 // fields does not tell which ones it found.
-func (d *orphan) mayCome(sent time.Time, a pipe.Answer) bool {
-	if !d.unanswered || !sent.Before(d.late) || a.Err != nil && pipe.Definite(a.Err) {
+func (d *orphan) mayStillBeTaken(sent time.Time, a pipe.Answer) bool {
+	if !d.isUnanswered || !sent.Before(d.late) || a.Err != nil && pipe.Definite(a.Err) {
 		return false
 	}
 	n, _ := a.Reply.Number()
-	return a.Err != nil || n < 0 || d.together != nil
+	return a.Err != nil || n < 0 || d.batchRelease != nil
 }
 
-// crowd has the fields of one lock that are released together, because each walk along the
+// fieldBatch has the fields of one lock that are released together, because each walk along the
 // queue of the lock delays all clients of Redis.
-type crowd struct {
-	flying  int       // releases that were sent and not answered
-	waiting []*orphan // wait for the end of these releases and of the pause
-	pausing bool
+type fieldBatch struct {
+	inFlight  int       // releases that were sent and not answered
+	waiting   []*orphan // wait for the end of these releases and of the pause
+	isPausing bool
 }
 
 const (
-	fewAlone    = 8    // releases of one field each that may be sent at the same time; the script also walks for so many
-	maxTogether = 5000 // fields of one release
+	maxSingle = 8    // releases of one field each that may be sent at the same time; the script also walks for so many
+	maxBatch  = 5000 // fields of one release
 	// After a release of many fields, the lock has a pause of crowdPause times the time of the
 	// release, but at most maxCrowdPause.
-	crowdPause    = 10
-	maxCrowdPause = 100 * time.Millisecond
+	batchPause    = 10
+	maxBatchPause = 100 * time.Millisecond
 )
 
-// sendTogether is send of a field that is released together with others.
-func (o *Orphans) sendTogether(d *orphan) {
+// sendInBatch is send of a field that is released together with others.
+func (o *Orphans) sendInBatch(d *orphan) {
 	o.mu.Lock()
-	q := o.crowds[d.name]
+	q := o.batches[d.name]
 	if q == nil {
-		q = &crowd{}
-		o.crowds[d.name] = q
+		q = &fieldBatch{}
+		o.batches[d.name] = q
 	}
-	if q.flying == fewAlone || q.pausing || len(q.waiting) > 0 {
+	if q.inFlight == maxSingle || q.isPausing || len(q.waiting) > 0 {
 		q.waiting = append(q.waiting, d)
 		o.mu.Unlock()
 		return
 	}
-	q.flying++
+	q.inFlight++
 	o.mu.Unlock()
-	o.release(q, d)
+	o.sendRelease(q, d)
 }
 
-// nextTogether sends the waiting fields, when no release is on its way.
-func (o *Orphans) nextTogether(name string, q *crowd) {
+// sendWaiting sends the waiting fields, when no release is on its way.
+func (o *Orphans) sendWaiting(name string, q *fieldBatch) {
 	o.mu.Lock()
-	if q.flying > 0 || q.pausing {
+	if q.inFlight > 0 || q.isPausing {
 		o.mu.Unlock()
 		return
 	}
-	n := min(len(q.waiting), maxTogether)
+	n := min(len(q.waiting), maxBatch)
 	if n == 0 {
-		delete(o.crowds, name)
+		delete(o.batches, name)
 		o.mu.Unlock()
 		return
 	}
 	batch := q.waiting[:n:n]
 	q.waiting = q.waiting[n:]
-	q.flying++
+	q.inFlight++
 	o.mu.Unlock()
-	o.release(q, batch...)
+	o.sendRelease(q, batch...)
 }
 
-// release releases fields of one lock.
-func (o *Orphans) release(q *crowd, list ...*orphan) {
+// sendRelease releases fields of one lock.
+func (o *Orphans) sendRelease(q *fieldBatch, list ...*orphan) {
 	name := list[0].name
 	fields := make([]string, len(list))
 	for i, d := range list {
 		fields[i] = d.field
 	}
 	began := time.Now()
-	o.sender.Post(name, list[0].together(fields), func(a pipe.Answer) {
-		o.answered(began, a, list...)
+	o.sender.Post(name, list[0].batchRelease(fields), func(a pipe.Answer) {
+		o.recordAnswer(began, a, list...)
 		o.mu.Lock()
-		q.flying--
-		pause := len(list) > fewAlone && !o.closed
+		q.inFlight--
+		pause := len(list) > maxSingle && !o.closed
 		if pause {
-			q.pausing = true
+			q.isPausing = true
 			o.wg.Add(1)
 		}
 		o.mu.Unlock()
 		if !pause {
-			o.nextTogether(name, q)
+			o.sendWaiting(name, q)
 			return
 		}
-		time.AfterFunc(min(crowdPause*time.Since(began), maxCrowdPause), func() {
+		time.AfterFunc(min(batchPause*time.Since(began), maxBatchPause), func() {
 			defer o.wg.Done()
 			o.mu.Lock()
-			q.pausing = false
+			q.isPausing = false
 			o.mu.Unlock()
-			o.nextTogether(name, q)
+			o.sendWaiting(name, q)
 		})
 	})
 }
 
 // armLocked makes retry run soon.
 func (o *Orphans) armLocked() {
-	if o.timer != nil || o.closed || len(o.owed) == 0 && len(o.failed) == 0 {
+	if o.timer != nil || o.closed || len(o.owed) == 0 && len(o.toRetry) == 0 {
 		return
 	}
 	o.wg.Add(1)
@@ -357,19 +357,19 @@ func (o *Orphans) retry() {
 			o.owed[name] = kept
 		}
 	}
-	failed := o.failed
-	o.failed = nil
-	kept := o.later[:0]
-	for _, d := range o.later {
+	failed := o.toRetry
+	o.toRetry = nil
+	kept := o.delayed[:0]
+	for _, d := range o.delayed {
 		if now.Before(d.due) {
 			kept = append(kept, d)
 		} else {
 			failed = append(failed, d)
 		}
 	}
-	clear(o.later[len(kept):])
-	o.later = kept
-	again := o.againLocked(failed, now)
+	clear(o.delayed[len(kept):])
+	o.delayed = kept
+	again := o.takeDueLocked(failed, now)
 	o.armLocked()
 	o.mu.Unlock()
 	for _, d := range again {
@@ -377,18 +377,18 @@ func (o *Orphans) retry() {
 	}
 }
 
-// againLocked returns the failed orphans that are sent again now. The others come first the
+// takeDueLocked returns the failed orphans that are sent again now. The others come first the
 // next time. Orphans whose time is over are forgotten.
-func (o *Orphans) againLocked(failed []*orphan, now time.Time) (again []*orphan) {
+func (o *Orphans) takeDueLocked(failed []*orphan, now time.Time) (again []*orphan) {
 	for _, d := range failed {
 		switch {
 		case !now.Before(d.until):
-			if !d.paid {
-				d.paid = true
-				o.paidLocked() // the key has expired in Redis
+			if !d.isPaid {
+				d.isPaid = true
+				o.countPaidLocked() // the key has expired in Redis
 			}
 		case now.Before(d.due) || len(again) == maxResent:
-			o.failed = append(o.failed, d)
+			o.toRetry = append(o.toRetry, d)
 		default:
 			again = append(again, d)
 		}
@@ -396,16 +396,16 @@ func (o *Orphans) againLocked(failed []*orphan, now time.Time) (again []*orphan)
 	return again
 }
 
-func (o *Orphans) paidLocked() {
+func (o *Orphans) countPaidLocked() {
 	o.open--
-	o.clearLocked()
+	o.signalDoneLocked()
 }
 
-// clearLocked tells Close if it need not wait any more.
-func (o *Orphans) clearLocked() {
-	if o.clear != nil && o.open == 0 && o.underWay.Load() == 0 {
-		close(o.clear)
-		o.clear = nil
+// signalDoneLocked tells Close if it need not wait any more.
+func (o *Orphans) signalDoneLocked() {
+	if o.allDone != nil && o.open == 0 && o.underWay.Load() == 0 {
+		close(o.allDone)
+		o.allDone = nil
 	}
 }
 
@@ -425,7 +425,7 @@ func (o *Orphans) Begin() bool {
 func (o *Orphans) End() {
 	if o.underWay.Add(-1) == 0 && o.closing.Load() {
 		o.mu.Lock()
-		o.clearLocked()
+		o.signalDoneLocked()
 		o.mu.Unlock()
 	}
 }
@@ -437,11 +437,11 @@ func (o *Orphans) Close(ctx context.Context) (left int) {
 	o.closing.Store(true)
 	o.mu.Lock()
 	if (o.open > 0 || o.underWay.Load() > 0) && !o.closed {
-		if o.clear == nil {
-			o.clear = make(chan struct{})
+		if o.allDone == nil {
+			o.allDone = make(chan struct{})
 		}
-		paid := o.clear
-		for _, d := range o.failed {
+		paid := o.allDone
+		for _, d := range o.toRetry {
 			d.due = time.Time{} // once more, without a pause
 		}
 		o.mu.Unlock()
