@@ -12,7 +12,7 @@ import (
 // each such channel, not for each call.
 type derived struct {
 	parent context.Context // has the values and the deadline
-	shared *shared         // has the end, which comes from the parent or from the Watch
+	shared *sharedEnd      // has the end, which comes from the parent or from the Watch
 	watch  *Watch
 	outer  *derived // the one from which parent was derived; nil if there is none
 }
@@ -22,21 +22,21 @@ type outerKey struct{}
 
 func (c *derived) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
-// Done calls look first, so that the channel is closed if the subject has ended.
+// Done calls checkSubject first, so that the channel is closed if the subject has ended.
 func (c *derived) Done() <-chan struct{} {
-	c.look()
+	c.checkSubject()
 	return c.shared.Done()
 }
 
-// Err calls look first, as Done does.
+// Err calls checkSubject first, as Done does.
 func (c *derived) Err() error {
-	c.look()
+	c.checkSubject()
 	return c.shared.Err()
 }
 
-// look ends what c shares if its Watch has ended, or the Watch of a context from which c was
+// checkSubject ends what c shares if its Watch has ended, or the Watch of a context from which c was
 // derived. Contexts that were derived from c end with it.
-func (c *derived) look() {
+func (c *derived) checkSubject() {
 	for ; c != nil && c.shared.Err() == nil; c = c.outer {
 		c.watch.Look()
 		if cause := c.watch.Cause(); cause != nil {
@@ -54,42 +54,43 @@ func (c *derived) Value(key any) any {
 	case key == outerKey{}:
 		return c
 	case ending.Value(key) != nil:
-		c.look() // context.Cause may ask nothing else
+		c.checkSubject() // context.Cause may ask nothing else
 		return c.shared.Value(key)
 	}
-	if value := c.watch.of.Value(key); value != nil {
+	if value := c.watch.subject.Value(key); value != nil {
 		return value
 	}
 	return c.parent.Value(key)
 }
 
-// ending has no values but those by which package context finds out when and why a context ends.
+// ending has only the values from which package context learns when and why a context ends.
 var ending, _ = context.WithCancel(context.Background())
 
-// end is a parent without its values, because they belong to one call of Context. What is shared
-// lasts longer.
+// end is a parent without its values, because these belong to one call of Context, and a
+// sharedEnd lasts longer.
 type end struct {
 	context.Context
-	asked bool // Value was called
-	found bool // the Context is no longer the parent, see Value
+	isAsked    bool // Value was called
+	isReplaced bool // Context is no longer the parent, see Value
 }
 
-// Value answers package context, which alone asks it: first in the call that derives a context from
-// e. The answer is the context by which e ends. From then on e needs nothing else of the parent.
+// Value answers package context. No other package calls it. The first call comes when a context is
+// derived from e. The answer to that call is the context by which e ends, so e needs nothing else of
+// the parent from then on.
 func (e *end) Value(key any) any {
 	value := e.Context.Value(key)
-	if !e.asked {
-		e.asked = true
+	if !e.isAsked {
+		e.isAsked = true
 		if c, ok := value.(context.Context); ok && c.Done() == e.Done() {
-			e.Context, e.found = c, true
+			e.Context, e.isReplaced = c, true
 		}
 	}
 	return value
 }
 
-// shared is a context that ends with those parents that have the same Done
-// channel, and with its watch.
-type shared struct {
+// sharedEnd is a context that ends with its Watch, and with all parents that have one Done
+// channel.
+type sharedEnd struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	stop   func() bool // ends the wait that removes it from its Watch
@@ -100,14 +101,14 @@ type shared struct {
 // Subject.
 func (w *Watch) Context(parent context.Context) context.Context {
 	outer, _ := parent.Value(outerKey{}).(*derived)
-	for outer != nil && outer.watch.of == w.of { // they end together
+	for outer != nil && outer.watch.subject == w.subject { // they end together
 		outer = outer.outer
 	}
 	return &derived{parent: parent, shared: w.sharedWith(parent), watch: w, outer: outer}
 }
 
 // sharedWith returns what contexts derived from parent share.
-func (w *Watch) sharedWith(parent context.Context) *shared {
+func (w *Watch) sharedWith(parent context.Context) *sharedEnd {
 	done := parent.Done()
 	w.mu.Lock()
 	s, ok := w.shared[done]
@@ -120,17 +121,17 @@ func (w *Watch) sharedWith(parent context.Context) *shared {
 		e.Context = wait.Sound(parent)
 	}
 	ctx, cancel := context.WithCancelCause(e)
-	s = &shared{Context: ctx, cancel: cancel}
+	s = &sharedEnd{Context: ctx, cancel: cancel}
 	until := ctx
-	if e.found || done == nil {
-		until = e.Context // its list of what waits for it exists already
+	if e.isReplaced || done == nil {
+		until = e.Context // it already has a list of its waiters
 	}
 	w.mu.Lock()
 	other, ok := w.shared[done]
 	cause := w.cause
 	if !ok && cause == nil {
 		if w.shared == nil {
-			w.shared = make(map[<-chan struct{}]*shared)
+			w.shared = make(map[<-chan struct{}]*sharedEnd)
 		}
 		s.id = w.nextID
 		w.nextID++

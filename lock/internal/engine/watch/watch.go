@@ -20,25 +20,25 @@ type Subject interface {
 // Watch is a channel and contexts that end together, once, with a cause. Make one with New or
 // Init. All methods are safe for concurrent use.
 type Watch struct {
-	of   Subject       // immutable
-	done chan struct{} // immutable
+	subject Subject       // immutable
+	done    chan struct{} // immutable
 
-	mu      sync.Mutex                  // guards the fields below; taken last
-	cause   error                       // why it ended; nil before
-	shared  map[<-chan struct{}]*shared // by the Done channel of the parents; the key nil is for parents that never end
+	mu      sync.Mutex                     // guards the fields below; taken last
+	cause   error                          // why it ended; nil before
+	shared  map[<-chan struct{}]*sharedEnd // by the Done channel of the parents; the key nil is for parents that never end
 	cancels map[int]context.CancelCauseFunc
 	nextID  int
 }
 
 // Init makes the zero Watch watch a subject.
-func (w *Watch) Init(of Subject) { w.of, w.done = of, make(chan struct{}) }
+func (w *Watch) Init(of Subject) { w.subject, w.done = of, make(chan struct{}) }
 
 // Done returns the channel that is closed when w ends.
 func (w *Watch) Done() <-chan struct{} { return w.done }
 
 // Look ends w if its subject has ended, even if another goroutine is about to end w.
 func (w *Watch) Look() {
-	if cause := w.of.Look(); cause != nil {
+	if cause := w.subject.Look(); cause != nil {
 		w.End(cause)
 	}
 }
@@ -65,7 +65,7 @@ func (w *Watch) End(cause error) {
 		close(w.done)
 	}
 	w.mu.Unlock()
-	for _, s := range slices.SortedFunc(maps.Values(contexts), func(a, b *shared) int { return a.id - b.id }) { // in the order in which they were made
+	for _, s := range slices.SortedFunc(maps.Values(contexts), func(a, b *sharedEnd) int { return a.id - b.id }) { // in the order in which they were made
 		s.stop()
 		s.cancel(cause)
 	}
