@@ -45,7 +45,7 @@ const (
 	pollOften = 20 * time.Millisecond
 )
 
-// awaitKeys waits until so many locks of rows are held, or the test ends.
+// awaitKeys waits until n locks of rows are held, or the test ends.
 func awaitKeys(t *testing.T, srv *redistest.Server, n int) {
 	t.Helper()
 	for begun := time.Now(); t.Context().Err() == nil && time.Since(begun) < waitLong; time.Sleep(pollOften) {

@@ -51,8 +51,8 @@ func inParallel(b *testing.B, srv *redistest.Server, n int, f func(worker int, c
 
 const mostTime = 5 * time.Second
 
-// renewBare renews n locks over and over on so many connections, so many in one
-// call of the script, and returns how many a second.
+// renewBare renews n locks over and over on conns connections, with batch locks in each
+// call of the script. It returns the renewals per second.
 func renewBare(b *testing.B, n, conns, batch int) float64 {
 	srv := fixture.Server(b)
 	names, fields := make([]any, n), make([]any, n)
@@ -191,7 +191,7 @@ func BenchmarkMostAcquisitions(b *testing.B) {
 	}
 }
 
-// acquireBare takes the locks from one number to another, so many at a time.
+// acquireBare takes the locks with the numbers from to to-1. It has up to window requests under way.
 func acquireBare(conn redis.Conn, from, to, window int) error {
 	if err := conn.Send("SCRIPT", "LOAD", script.Acquire.Text()); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/run"
 )
 
-// shown is what a terminal shows in the end of what was written to it.
+// shown returns the lines that a terminal shows in the end, after written was written to it.
 func shown(written string) []string {
 	var lines []string
 	for line := range strings.SplitSeq(written, "\n") {

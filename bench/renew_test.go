@@ -20,7 +20,7 @@ import (
 //	go test ./bench -run '^$' -bench 'Renew$' -benchtime 1x -count 6 | tee renew.txt
 //	benchstat -col /driver renew.txt
 //
-// The time of an operation would be that of the whole row, so it is left out.
+// The time of an operation would be the time of the whole row, so it is left out.
 func BenchmarkRenew(b *testing.B) {
 	for _, d := range holders.Drivers() {
 		for _, n := range []int{1000, 10_000} {
@@ -45,7 +45,7 @@ func measured(b *testing.B, d holders.Driver, locks int) report.Row {
 	return rows[0]
 }
 
-// reportRow reports what is known.
+// reportRow reports the figures that the row has.
 func reportRow(b *testing.B, r report.Row) {
 	for _, m := range []struct {
 		unit  string

@@ -80,7 +80,7 @@ func TestRedisKilledHalfWayGivesRowsThatSayLost(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			srv := fixture.Either(t)
-			// Of ten minutes nothing is left to wait for once all are lost.
+			// The row does not wait for the rest of its ten minutes once all locks are lost.
 			r := runBenchUntilHold(t, srv.Kill, "-redis", srv.URL(), "-locks", "100,101",
 				"-drivers", driver, "-lease", "6s", "-duration", "10m")
 			require.Equal(t, exitFault, r.code)

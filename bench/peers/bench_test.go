@@ -21,7 +21,7 @@ const (
 	slots = 1024
 )
 
-// timers is what is measured: n records that can be armed, stopped, and moved.
+// timers are the implementation under test: n records that can be armed, stopped, and moved.
 type timers interface {
 	arm(i int, d time.Duration)
 	stop(i int)
@@ -278,8 +278,8 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkStopAfterLong stops a record that was armed a million timers ago and arms it again: in the order in which
-// all were armed, which is that of memory, or in a random order, which is not that in which they were armed.
+// BenchmarkStopAfterLong stops a record that was armed a million timers ago and arms it again. It does
+// so in the order in which all were armed, which is the order in memory, or in a random order.
 func BenchmarkStopAfterLong(b *testing.B) {
 	for _, random := range []bool{false, true} {
 		const count = 1_000_000

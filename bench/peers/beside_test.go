@@ -74,7 +74,7 @@ func besides(t *testing.T, s *redistest.Server) []beside {
 		}},
 		{"redislock", func(ctx context.Context, key string) (func() error, bool, error) {
 			l, err := locker.Obtain(ctx, key, ttl, nil)
-			// Where the key is a hash, it says WRONGTYPE instead of ErrNotObtained.
+			// If the key is a hash, Obtain returns WRONGTYPE instead of ErrNotObtained.
 			if errors.Is(err, redislock.ErrNotObtained) || err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
 				return nil, false, nil
 			}

@@ -207,7 +207,7 @@ func TestMOVINGWorks(t *testing.T) {
 	})
 }
 
-// TestMOVINGWorksOnACluster: the TLS and Credentials of the function are those of cluster.Open.
+// TestMOVINGWorksOnACluster: the function passes TLS and Credentials to cluster.Open.
 func TestMOVINGWorksOnACluster(t *testing.T) {
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
 	o := rueidis.ClientOption{InitAddress: rc.Addrs()}

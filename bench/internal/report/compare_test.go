@@ -80,7 +80,7 @@ func TestComparisonTakesTheWheelInBatchesWhereThereIsNoOther(t *testing.T) {
 	require.Equal(t, "50\u00a0% less", c.measures[0].cells[1].change)
 }
 
-// Of few renewals there is no percentile, and CPU says nothing.
+// Few renewals have no percentile, and their CPU time says nothing.
 func TestComparisonOfFewRenewals(t *testing.T) {
 	rep := compared()
 	for i := range rep.Rows {

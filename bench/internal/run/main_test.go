@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A row's process is the test's program: a row as it should be, or one of those
-// that end badly.
+// A row's process is the test's program. It is a row as it should be, or a row that
+// ends badly.
 func TestMain(m *testing.M) {
 	switch os.Getenv(RowEnv) {
 	case "":

@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// idle is a broken twin of a driver: it has taken locks, does not renew them any
-// more, and believes that it has so many.
+// idle is a broken driver. It has taken locks, does not renew them any more, and
+// believes that it still has live of them.
 type idle struct {
 	holders.Holder
 	live int

@@ -16,7 +16,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// recorder notes what is written on the connections of a row.
+// recorder records the commands that are written on the connections of a row.
 type recorder struct {
 	mu    sync.Mutex // guards what follows
 	lines []string

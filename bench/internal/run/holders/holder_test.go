@@ -139,9 +139,9 @@ func TestEveryRowGoesOnWhenTheServerForgetsTheScripts(t *testing.T) {
 	})
 }
 
-// A server that stands still makes every row late by what it stood still for
-// beyond an interval, whatever the row's plan was: its last request was written
-// before, and the next one is answered after.
+// A server that stands still makes every row late, whatever the row's plan was: its
+// last request was written before, and the next one is answered after. A row is late by
+// the time of standing still, less an interval.
 func TestEveryRowThatIsMadeLateOnPurposeShowsIt(t *testing.T) {
 	eachDriver(t, func(t *testing.T, driver string) {
 		const n, lease = 10, 6 * time.Second
