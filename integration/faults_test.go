@@ -146,5 +146,5 @@ func TestFlawedClientsAreFoundOut(t *testing.T) {
 	}
 }
 
-// tries is how often a machine may be so busy that what is late is excused.
+// tries is how often a machine may be so busy that a late event is excused.
 const tries = 4

@@ -135,7 +135,7 @@ func TestARowSaysWhatWorksAndWhatNot(t *testing.T) {
 	require.Equal(t, 2*len(features), strings.Count(list, "**"))
 }
 
-// Nobody polls, so only a message wakes who waits.
+// No waiter polls, so only a message wakes a waiter.
 var onMessages = lock.Config{Lease: 2 * time.Second, MaxPoll: time.Hour}
 
 // inTurns holds what a takes while b waits for it, and then b has it.

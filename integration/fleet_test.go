@@ -29,8 +29,8 @@ const earlier = "23e34c7"
 // fleetRounds is how often each of four goroutines of a process takes the lock.
 const fleetRounds = 40
 
-// mayFallBy is by how much tokens may fall while old and new clients with a prefix run together: 10
-// ms of the server's clock, of which a second is 2^20 tokens.
+// mayFallBy is by how much tokens may fall while old and new clients with a prefix run together. It
+// is 10 ms of the server's clock, and a second of that clock is 2^20 tokens.
 const mayFallBy = 10 * (1 << 20) / 1000
 
 // TestAMixedFleet: processes of the earlier commit, with the rights that its page gives, and
@@ -104,8 +104,8 @@ func TestAMixedFleet(t *testing.T) {
 	require.ElementsMatch(t, []string{"wheellock_token", "app:wheellock_token"}, fixture.Keys(t, one, "*"), "old clients have one counter for all prefixes")
 }
 
-// requireHistory: nobody was inside beside another who must not be, the sides took turns, and tokens
-// are as CHANGELOG.md says. Only some kinds have them.
+// requireHistory checks that no two processes were inside that exclude each other, that the sides
+// took turns, and that tokens are as CHANGELOG.md says. Only some kinds of locks have tokens.
 func requireHistory(t *testing.T, history []string, prefix string, tokens bool) {
 	t.Helper()
 	require.Len(t, history, 16*fleetRounds)

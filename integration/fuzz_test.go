@@ -77,7 +77,7 @@ func clearError(t *testing.T, err error) {
 var keyOfAnother = regexp.MustCompile(`(?s)^redisson_(?:lock_queue|lock_timeout|lock_token|unlock_latch):.*\{|` +
 	`\{.*:(?:timeout|wheellock_(?:waiters|writers|polls|result)|rwlock_timeout:\d+)$|^\{[^{]+\}$|wheellock_token(?::\{\d+\})?$`)
 
-// hashTag matches a prefix that decides the slot of what it begins.
+// hashTag matches a prefix that decides the slot of the keys that begin with it.
 var hashTag = regexp.MustCompile(`^[^{}]*\{[^}]+\}`)
 
 func wellNamed(prefix, name string) bool {
@@ -90,8 +90,8 @@ func wellLeased(d time.Duration) bool {
 }
 
 // FuzzLock takes, enters again and releases a lock of any name for any owner and
-// lease: all of it works and leaves nothing behind, or an error says what is
-// wrong and nothing was done.
+// lease. Either all of it works and leaves nothing behind, or an error names the
+// fault and nothing was done.
 func FuzzLock(f *testing.F) {
 	a := newArena(f)
 	for kind := range byte(5) {
@@ -172,8 +172,8 @@ func FuzzLock(f *testing.F) {
 	})
 }
 
-// FuzzCounts sets, takes, adds and gives back any number of permits and counts:
-// the sums are right, or an error says what is wrong and they stay as they were.
+// FuzzCounts sets, takes, adds and gives back any number of permits and counts.
+// Either the sums are right, or an error names the fault and the sums stay the same.
 func FuzzCounts(f *testing.F) {
 	a := newArena(f)
 	f.Add("s", int64(3), int64(2), int64(1), int64(2))
@@ -333,7 +333,7 @@ func FuzzValue(f *testing.F) {
 	})
 }
 
-// content is what is under a key that is text or a hash.
+// content returns the value of a key, which is text or a hash.
 func (a *arena) content(t *testing.T, key string, hash bool) any {
 	t.Helper()
 	if hash {

@@ -27,7 +27,7 @@ const javas = "7c2bf2b8-5d1f-4c3a-9d63-0f6e0f0d6a11:1"
 type hostile struct {
 	name string
 	put  []any // the command that puts it, the key left out
-	// What it is all the same. Whatever it is not must be left as it is.
+	// For which objects the key still has the right type. All others must leave it as it is.
 	number bool // a counter
 	reads  bool // a read-write lock that is held for reading
 	lock   bool // a lock's hash, or a read-write lock's
@@ -84,8 +84,8 @@ return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))`
 	fixture.Do(t, s, "EVAL", append([]any{script, 1, key}, h.put...)...)
 }
 
-// deed is one thing that can be done with an object of the family. It undoes at
-// once what it has done, if it can.
+// deed is one call of an object of the family. If it can, it undoes its effect at
+// once.
 type deed struct {
 	name string
 	do   func(context.Context) error
@@ -100,7 +100,7 @@ type object struct {
 	deeds  []deed
 }
 
-// patience is for those who wait for what they do not get.
+// patience is how long calls wait that get nothing.
 const patience = 50 * time.Millisecond
 
 func locked(take func(context.Context) (*lock.Held, error)) func(context.Context) error {
@@ -461,7 +461,7 @@ func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 }
 
 // TestWhatSomebodyPutInPlaceOfALockIsNotOurs to extend, to enter again or to
-// release, though nobody was told of the loss yet.
+// release, even before the holder has learned of the loss.
 func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
@@ -555,9 +555,9 @@ func TestALockWhoseTTLSomebodyTook(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// TestAMaliciousPublisher sends 10,000 messages a second to those who wait: at
-// most they try each 2 ms, none gets what it should not, and who holds is not
-// disturbed.
+// TestAMaliciousPublisher sends 10,000 messages a second to clients that wait.
+// They try at most once every 2 ms, no client gets a lock that another one has, and
+// the holder is not disturbed.
 func TestAMaliciousPublisher(t *testing.T) {
 	t.Parallel()
 	const perSecond = 10000
@@ -577,7 +577,7 @@ func TestAMaliciousPublisher(t *testing.T) {
 			s := onFirst(t)
 			ctx, cancel := context.WithCancel(bounded.Context(t))
 			defer cancel()
-			// They wait for an hour if nobody wakes them.
+			// Without a message they wait for an hour.
 			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
 			a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 			const name = "m"

@@ -42,7 +42,7 @@ const (
 	gopherLua       = "github.com/yuin/gopher-lua" // miniredis runs scripts with it
 )
 
-// plot draws the charts; the others are what it needs.
+// plot draws the charts. The other modules are its dependencies.
 var plot = []string{
 	"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf", "git.sr.ht/~sbinet/gg",
 	"github.com/ajstarks/svgo", "github.com/golang/freetype", "golang.org/x/image", "golang.org/x/text",

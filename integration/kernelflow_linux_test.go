@@ -27,8 +27,8 @@ import (
 const flowEnv = "WHEELLOCK_DEAD_FLOW"
 
 // TestAFlowThatIsDeadInTheKernel: one TCP flow loses its packets for a while, and others
-// live. The client gives its connection up, and the kernel delivers what was written to
-// it all the same, many seconds later.
+// live. The client gives its connection up, but many seconds later the kernel still delivers
+// the requests that were written to it.
 func TestAFlowThatIsDeadInTheKernel(t *testing.T) {
 	if text := os.Getenv(flowEnv); text != "" {
 		dead, err := time.ParseDuration(text)

@@ -37,8 +37,8 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// run runs a command in dir with env added to ours, and returns what it wrote
-// to its standard output.
+// run runs a command in dir with env added to the environment, and returns its standard
+// output.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -74,6 +74,6 @@ func userModule(t *testing.T, files map[string]string) (dir string, env []string
 	for name, text := range files {
 		write(name, text)
 	}
-	// What is built already is not built again: that goes by the flags.
+	// The same flags as outside, so that packages need not be built again.
 	return dir, []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod -buildvcs=false", "GOWORK=off", "GOPROXY=off", "GO111MODULE=on"}
 }

@@ -15,8 +15,8 @@ import (
 
 const goVersion = "1.25.0"
 
-// releasedModules are the modules beside the root's that users require: a user of lock
-// does not have what they link.
+// releasedModules are the modules beside the root's that users require. They are modules so that
+// a user of lock does not get their dependencies.
 var releasedModules = []string{"lock/lockgoredis", "lock/lockotel", "lock/lockprom"}
 
 // otherModules are modules too, but have no versions.

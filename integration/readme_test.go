@@ -159,7 +159,7 @@ func exampleLines(t *testing.T) string {
 	return all.String()
 }
 
-// compiledOnly are the examples that need servers that nobody has at hand.
+// compiledOnly are the examples that are not run, because they need servers that the tests do not start.
 var compiledOnly = []string{"lock/cluster ExampleNew", "lock/cluster ExampleOpen", "lock/lockgoredis ExampleNewFailover", "lock/sentinel Example", "lock/sentinel ExampleOpen"}
 
 // TestExamplesAreRun: one without an output is not.
@@ -302,7 +302,7 @@ func TestREADMENamesWhatThereIs(t *testing.T) {
 		name, declared, _ := strings.Cut(p, "\n")
 		packages[path.Base(name)] = declared
 	}
-	// How README.md calls what it has, and where that is declared.
+	// The variables of README.md, and the types that declare their methods.
 	methods := map[string]string{"client": "*Client", "mu": "*Mutex", "held": "*Held"}
 	named := 0
 	for where, code := range quotedCode(t) {
@@ -391,7 +391,7 @@ func TestREADMECallsCompile(t *testing.T) {
 	run(t, dir, env, "go", "build", "-gcflags=-e", ".")
 }
 
-// TestREADMEFiguresAreMeasured: its three rows, and what it says of others that
+// TestREADMEFiguresAreMeasured: its three rows, and its figures of other libraries that
 // are better, are taken from BENCHMARKS.md.
 func TestREADMEFiguresAreMeasured(t *testing.T) {
 	measured, err := os.ReadFile(filepath.Join(root(t), "bench", "BENCHMARKS.md"))

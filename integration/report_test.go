@@ -75,7 +75,7 @@ func reportRows(r io.Reader) ([]map[string]any, error) {
 	}
 }
 
-// rowFaults says what is wrong with a row.
+// rowFaults returns the faults of a row.
 func rowFaults(row map[string]any) []string {
 	name := fmt.Sprintf("%v %v locks", row["driver"], row["locks"])
 	var faults []string

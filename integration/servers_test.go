@@ -108,7 +108,7 @@ func TestALockOnEachKindOfServer(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		ctx := bounded.Context(t)
-		// Nobody polls, so only a message wakes who waits.
+		// No waiter polls, so only a message wakes a waiter.
 		cfg := lock.Config{Lease: 10 * time.Second, MaxPoll: time.Hour}
 		a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 		name := t.Name()

@@ -28,8 +28,8 @@ func requireUnlocked(t *testing.T, held *lock.Held) {
 	require.NoError(t, fixture.Known(func() error { return held.Unlock(bounded.Context(t)) }))
 }
 
-// requireTakenOver checks that another gets what was lost, and not before its
-// holder was told: by then held is lost by the clock alone.
+// requireTakenOver checks that another client gets a lost lock, and not before the
+// holder has learned of the loss. By then held is lost by the clock alone.
 func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
 	t.Helper()
 	next := fixture.Hold(t, other.Mutex(held.Name()).Lock)
@@ -39,9 +39,9 @@ func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
 	requireUnlocked(t, next)
 }
 
-// TestAFailoverOfContainers under Sentinel: who holds for less than it takes is
-// told before another can have the lock; who holds for longer keeps what the
-// new master has, and is told of what it has not.
+// TestAFailoverOfContainers under Sentinel. A holder whose lease is shorter than the
+// failover learns of its loss before another can have the lock. A holder with a longer
+// lease keeps the locks that the new master has, and learns that the others are lost.
 func TestAFailoverOfContainers(t *testing.T) {
 	t.Parallel()
 	fixture.SimulatedToo(t)
@@ -104,8 +104,8 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("six containers")
 	}
-	// A replica that takes over sooner than the trust in a lease ends has the lock
-	// renewed there, and nobody loses it.
+	// If a replica takes over before the trust in a lease ends, the lock is renewed
+	// there, and the holder keeps it.
 	const lease = 5 * time.Second
 	rc, err := redistest.StartCluster(bounded.Context(t), redistest.ClusterOptions{
 		Replicas: 1, NodeTimeout: 2 * lease, Start: containers(t).start,

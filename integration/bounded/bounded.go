@@ -17,7 +17,7 @@ const (
 	// makes a wait that ends.
 	Limit = 2 * time.Minute
 
-	// longLimit is how long many waits last, those of a group or with one context.
+	// longLimit is the limit of many waits, of a group or with one context.
 	longLimit = 5 * time.Minute
 )
 

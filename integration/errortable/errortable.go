@@ -1,10 +1,11 @@
 // Package errortable compares the texts of errors with a table that people read, and makes sure
 // that the table has them all.
 //
-// What counts as a text, by the sources that are not tests: the first argument of errors.New,
-// fmt.Errorf and usagef, that of what is printed into a statusError, and every literal in a method
-// Error, what, hint or waited. A verb stands for any text. Each must occur in a row, or be one of those that the test leaves out with a
-// reason. Texts of fewer than three words are left out: they join others. So is what says "bug:".
+// These are texts, in all sources except tests: the first argument of errors.New, fmt.Errorf and
+// usagef, the format that is printed into a statusError, and every literal in a method Error, what,
+// hint or waited. A verb stands for any text. Each text must occur in a row, or in the list of
+// exceptions of the test, with a reason. Texts of fewer than three words do not count, because they
+// join others. Texts with "bug:" do not count either.
 // Each exported type with a method Error must be in the chain of the error of a row.
 package errortable
 
@@ -205,8 +206,8 @@ func makesError(f ast.Expr) bool {
 	return false
 }
 
-// literal is the value of a literal, or of a sum in which what is no literal is a verb; "" if
-// nothing of it is one.
+// literal returns the value of a literal, or of a sum. A part of a sum that is no literal becomes a
+// verb. literal returns "" if no part is a literal.
 func literal(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -230,5 +231,5 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// Of returns the error of a call that has two results.
+// Of returns the error of a call with two results.
 func Of[T any](_ T, err error) error { return err }

@@ -17,7 +17,7 @@
 // test binary again (IsWorker, Work). When all hold locks and every contended
 // key has been locked, the parent injects the row's fault, as often as the row
 // says. After each fault every contended key must be locked again. At the end the
-// processes release everything and report what is left. A seed repeats the plan of a
+// processes release everything and report the keys that are left. A seed repeats the plan of a
 // run, but not its timing.
 //
 // # The work of the processes
@@ -39,9 +39,9 @@
 //
 // # Invariants
 //
-//   - The times in which holders believe in a key do not overlap, except those of
-//     readers (checkExclusion): from the return of Lock to the first of the call of
-//     Unlock, the end of Done and the last Deadline.
+//   - The times in which holders believe in a key do not overlap, except the times of
+//     readers (checkExclusion). Such a time begins with the return of Lock. It ends with
+//     the call of Unlock, the end of Done or the last Deadline, whichever is first.
 //   - A holder that loses a lock is told before the server's expiry, a margin after
 //     Deadline, and before another gets it (checkLoss, checkToldFirst). Workers also
 //     compare Deadline with PTTL (checkTrust).

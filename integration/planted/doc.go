@@ -4,8 +4,8 @@
 //	go run ./integration/planted
 //
 // list.go has the bugs, each of which breaks a promise of the documents. A bug is a
-// short edit of one file: the text before, the text after, a sentence that says what
-// it breaks, and the tests that must fail. Nothing in the checkout is changed, because
+// short edit of one file: the text before, the text after, a sentence about the
+// broken promise, and the tests that must fail. Nothing in the checkout is changed, because
 // go test -overlay replaces the file during the build.
 //
 //	-list        prints the bugs and plants none

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// A drawn bug is an edit that somebody could make in a hurry: a condition is negated, and is or, a
-// call or an assignment whose result nobody needs is left out, a time that was taken before sending
-// is taken after the answer.
+// A drawn bug is an edit that somebody could make in a hurry. A condition is negated, "and" becomes
+// "or", a call or an assignment is left out if its result is not needed to compile, or a time that was
+// taken before sending is taken after the answer.
 
 // generated draws n bugs in the Go files of some packages. The same seed draws the same ones of the
 // same text.

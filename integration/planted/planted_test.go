@@ -104,7 +104,7 @@ func TestThePartsAreTheWhole(t *testing.T) {
 	require.Equal(t, part{3, 10}, p)
 }
 
-// TestTheSimulationSaysWhatItHasFound: in how many worlds, and what was broken.
+// TestTheSimulationSaysWhatItHasFound: the number of worlds, and the broken promise.
 func TestTheSimulationSaysWhatItHasFound(t *testing.T) {
 	require.Empty(t, told("--- FAIL: TestSum\n panic: no"))
 	require.Equal(t, " after 12 worlds: a has two holders", told("x: after 12 worlds, 3s:\n  7 0.5 BROKEN: a has two holders\nBROKEN: other\n"))

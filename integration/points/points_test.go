@@ -12,8 +12,8 @@ import (
 	"github.com/wheellock/wheellock/integration/points"
 )
 
-// together runs some goroutines, each of which adds its name to a list in two steps. It returns
-// the list.
+// together runs some goroutines. Each adds its name to a list in two steps. together returns the
+// list.
 func together(t *testing.T, plan points.Plan) (order []string, took time.Duration, s *points.Scheduler) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

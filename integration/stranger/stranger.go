@@ -1,7 +1,7 @@
 // Package stranger is a client that waits for a lock as Redisson does, in words of its own: for
 // tests and benchmarks of how clients of ours and JVMs share a lock. Its threads are goroutines.
-// One that is refused waits for a message of the lock's channel, of which each wakes one thread,
-// or for the end of the lease, and then tries once. A JVM takes a while from the message to the
+// A thread that is refused waits for a message of the lock's channel, or for the end of the lease,
+// and then tries once. Each message wakes one thread. A JVM takes a while from the message to the
 // try. The thread that unlocks does not wait for that message, and may take the lock again before
 // all others.
 package stranger
@@ -37,7 +37,7 @@ type Counts struct {
 	Won      int // those after which the next to have the lock was a thread, as far as the next message
 }
 
-// Sub returns what was counted since before.
+// Sub returns the counts since before.
 func (c Counts) Sub(before Counts) Counts {
 	return Counts{c.Turns - before.Turns, c.Refused - before.Refused, c.Releases - before.Releases, c.Won - before.Won}
 }
@@ -77,7 +77,7 @@ var (
 		return 1`)
 )
 
-// New dials. Close ends what it has begun.
+// New dials and starts a Stranger. Close it.
 func New(cfg Config) (*Stranger, error) {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b)
@@ -120,7 +120,7 @@ func (s *Stranger) Close() error {
 	return err
 }
 
-// Counts returns what was counted up to now.
+// Counts returns the counts up to now.
 func (s *Stranger) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (t thread) tryLock(ctx context.Context) (taken bool, err error) {
 	}
 }
 
-// take tries once; what it returns is below 0 if the thread has the lock.
+// take tries once. It returns a time below 0 if the thread has the lock now.
 func (t thread) take() (time.Duration, error) {
 	s := t.s
 	ttl, err := redis.Int64(take.Do(t.conn, s.cfg.Key, s.cfg.Lease.Milliseconds(), t.field))

@@ -235,8 +235,8 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 	}
 }
 
-// TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: the sign that it waits would keep
-// others out.
+// TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: the key that says that it waits would
+// keep others out.
 func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 	s := fixture.Server(t)
 	free := fixture.ClientOf(t, s, lock.Config{})

@@ -153,7 +153,7 @@ func contend(ctx context.Context, client *lock.Client, g int) error {
 	return nil
 }
 
-// enter notes who is inside, and with whom that must not be. Of permits there are three.
+// enter records a process that is inside, and whether another one excludes it. There are three permits.
 var enter = redis.NewScript(2, `
 local alone, readers, permits = tonumber(redis.call('HGET', KEYS[1], 'alone') or 0), tonumber(redis.call('HGET', KEYS[1], 'reader') or 0), tonumber(redis.call('HGET', KEYS[1], 'permits') or 0)
 local mode, n = ARGV[1], 1
