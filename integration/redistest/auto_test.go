@@ -52,7 +52,7 @@ func TestAutoFallsBackToMiniredisUnlessRequired(t *testing.T) {
 }
 
 func TestConnectSaysWhatIsWrong(t *testing.T) {
-	// A port that nobody listens on: bound, and then let go.
+	// A port without a listener: bound, and then freed.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	dead := l.Addr().String()

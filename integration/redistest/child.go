@@ -46,7 +46,7 @@ func fork(path string, args []string, output io.Writer) (*child, error) {
 	return c, nil
 }
 
-// kill ends the process and what it forked, and returns when it is gone.
+// kill ends the process and its children, and returns when the process is gone.
 func (c *child) kill() {
 	select {
 	case <-c.done:

@@ -70,8 +70,8 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 	var met time.Time
 	var refused error
 	if err := await(ctx, "the nodes to know each other", func() bool {
-		// A node forgets whom it is to meet if that does not answer within the
-		// node timeout, which a busy machine may exceed.
+		// A node forgets a node that it should meet if that node does not answer
+		// within the node timeout, which a busy machine may exceed.
 		if time.Since(met) > 2*max(o.NodeTimeout, time.Second) {
 			met = time.Now()
 			refused = c.meet()
@@ -221,8 +221,8 @@ func (c *Cluster) ownerAt(i, slot int) (int, error) {
 	return 0, fmt.Errorf("redistest: nobody has slot %d", slot)
 }
 
-// BeginMove begins to move a slot from one master to another: what is there
-// stays until MoveKeys, what is not there is asked for at the other.
+// BeginMove begins to move a slot from one master to another. Keys that exist stay at
+// the first master until MoveKeys. Requests for other keys are redirected to the second.
 func (c *Cluster) BeginMove(slot, from, to int) error {
 	if _, err := c.do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ids[from]); err != nil {
 		return err

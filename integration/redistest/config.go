@@ -72,7 +72,7 @@ type Options struct {
 // reserved are the settings that decide where the server is found.
 var reserved = []string{"--port", "--bind", "--unixsocket", "--dir", "--logfile", "--daemonize", "--requirepass"}
 
-// Validate returns what is wrong with the options, which Start looks at first.
+// Validate returns the faults of the options. Start calls it first.
 func (o Options) Validate() error {
 	var errs []error
 	for _, arg := range o.Args {

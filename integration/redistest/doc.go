@@ -20,8 +20,8 @@
 //	Auto          REDIS_ADDR if set, else redis-server on PATH, else miniredis
 //	Custom        a server that another package controls, as package container does
 //
-// All of them return a *Server. Servers differ in their Kind and in what they
-// refuse: an external server can only be used. StartSentinels and StartCluster
+// All of them return a *Server. Servers differ in their Kind and in the methods that
+// they refuse. For example, an external server cannot be stopped. StartSentinels and StartCluster
 // start several processes that know each other, and stop them together. Each of
 // their Servers can be paused and killed alone.
 //

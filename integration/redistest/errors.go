@@ -8,8 +8,8 @@ var (
 	ErrNoServer = errors.New("redistest: no redis-server on PATH")
 
 	// ErrNotSupported says that this kind of Server, or this operating
-	// system, cannot do what was asked: no signals on Windows, no power over
-	// an external server.
+	// system, has no such method: there are no signals on Windows, and no control
+	// of an external server.
 	ErrNotSupported = errors.New("redistest: not supported")
 
 	// ErrNotRunning says that the server was killed or has died; Restart

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	tee io.Writer // immutable; may be nil
 

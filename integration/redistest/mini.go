@@ -51,7 +51,7 @@ func (m mini) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return conn, said(err)
 }
 
-// said makes the errors of memredis those of this package.
+// said turns errors of memredis into errors of this package.
 func said(err error) error {
 	switch {
 	case errors.Is(err, memredis.ErrNotRunning):

@@ -10,9 +10,9 @@ import (
 
 // EnvPretend names the environment variable that makes the servers of Start do no
 // more than an older Redis would: "5.0" or "6.2". Tests then skip what that version
-// cannot do and try the library without it. What is taken away are whole commands
-// and settings, and a host and a port in one argument; the options of commands stay, as
-// PEXPIRE's GT.
+// cannot do and try the library without it. Whole commands and settings are taken away,
+// and a host and a port in one argument. Options of commands stay, for example PEXPIRE's
+// GT.
 const EnvPretend = "WHEELLOCK_PRETEND_REDIS"
 
 // pretended is the version that is pretended; the zero value if none is.
@@ -42,8 +42,8 @@ var newer = []struct {
 	},
 }
 
-// pretend returns the arguments that make the program what is pretended, and an
-// error if the caller's are too new for that, as the old server would end with.
+// pretend returns the arguments that make the program like the older Redis. If the caller's
+// arguments are too new, it returns the error with which the older Redis would end.
 func pretend(ctx context.Context, program string, args []string) ([]string, error) {
 	as := pretended()
 	if as == (Software{}) {

@@ -161,7 +161,7 @@ func (p *process) args() []string {
 }
 
 // launch starts a child at the server's address, waits until it answers, and
-// returns what it is. On an error no child is left.
+// returns its Software. On an error no child is left.
 func (p *process) launch(ctx context.Context) (Software, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 )
 
 // awaitReady waits until the child answers at the server's address, and
-// returns what it is.
+// returns its Software.
 func (p *process) awaitReady(ctx context.Context, c *child) (Software, error) {
 	// A child that dies ends a probe that hangs on somebody else's server.
 	ctx, cancel := context.WithCancelCause(ctx)

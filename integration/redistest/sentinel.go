@@ -21,7 +21,7 @@ type Sentinels struct {
 	Name string
 	// Servers are the master as it was at first and its replicas.
 	Servers []*Server
-	// Sentinels are those that watch.
+	// Sentinels watch the Servers.
 	Sentinels []*Server
 }
 
@@ -122,7 +122,7 @@ func (p *process) writeSentinelConf() error {
 	return os.WriteFile(p.sentinelConf(), []byte(p.options.Sentinel), 0o600)
 }
 
-// startMany starts n servers at once. On an error it returns those that run.
+// startMany starts n servers at once. On an error it returns the servers that run.
 func startMany(ctx context.Context, start func(context.Context, Options) (*Server, error), n int, o Options) ([]*Server, error) {
 	if start == nil {
 		start = Start

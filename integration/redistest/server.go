@@ -172,11 +172,11 @@ func (s *Server) Log() string { return s.control.log() }
 // server.
 func (s *Server) Pause() error { return s.control.pause() }
 
-// Resume ends Pause (SIGCONT). What was sent meanwhile is executed then.
+// Resume ends Pause (SIGCONT). Requests that were sent meanwhile are then executed.
 func (s *Server) Resume() error { return s.control.resume() }
 
 // Kill ends the server at once (SIGKILL), paused or not, and returns when it
-// is gone. What was not saved is lost.
+// is gone. Data that was not saved is lost.
 func (s *Server) Kill() error { return s.control.kill() }
 
 // Restart starts the server again on the same address and in the same

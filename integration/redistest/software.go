@@ -31,7 +31,7 @@ func (s Software) Program() string {
 	return strings.TrimSpace(strings.ToLower(name) + "-server " + version)
 }
 
-// Software asks the server what it is.
+// Software asks the server for its name and version.
 func (s *Server) Software() (Software, error) {
 	if as := pretended(); s.kind == Process && as != (Software{}) {
 		return as, nil
@@ -99,8 +99,8 @@ type Ability struct {
 	major, minor int // of Redis, from which on it is there
 }
 
-// What tests ask for. Valkey began as Redis 7.2.4 and counts on from there, and the
-// versions of KeyDB are those of the Redis that it follows, so one number will do.
+// The abilities that tests ask for. Valkey began as Redis 7.2.4 and counts on from there,
+// and KeyDB has the version of the Redis that it follows, so one number is enough.
 var (
 	Users         = Ability{"users (ACL)", 6, 0}
 	ChannelRights = Ability{"rights for channels", 6, 2}
@@ -112,8 +112,8 @@ var (
 	DebugSetting  = Ability{"a setting that allows DEBUG", 7, 0}
 )
 
-// Lacks returns nil if the server can do all of this, else an error that says what
-// it cannot. A server that does not tell what it is lacks nothing.
+// Lacks returns nil if the server has all abilities, and otherwise an error that names the
+// missing ones. A server that does not tell its version lacks nothing.
 func (s Software) Lacks(abilities ...Ability) error {
 	for _, a := range abilities {
 		if s != (Software{}) && s.before(a.major, a.minor) {
@@ -130,8 +130,9 @@ func (s Software) before(major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// Rights are those of the words, which follow ACL SETUSER and a user, that the server knows: a
-// right to a command that it does not have, and one for channels before there were any, is an error.
+// Rights returns the words that the server knows. Words follow ACL SETUSER and a user. A server
+// returns an error for a right to a command that it does not have, and for rights to channels if it
+// has none.
 func (s Software) Rights(words ...string) (known []string) {
 	for _, word := range words {
 		isChannel := strings.HasPrefix(word, "&") || word == "allchannels" || word == "resetchannels"

@@ -10,8 +10,8 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// servers are what servers say of themselves: the fields of INFO that tell them
-// apart, and what --version prints.
+// servers are the answers of servers about themselves: the fields of INFO that tell them
+// apart, and the text that --version prints.
 var servers = map[string]struct{ info, printed, program string }{
 	"Redis 4.0.14": {
 		"# Server\r\nredis_version:4.0.14\r\nredis_mode:standalone\r\nexecutable:/data/redis-server\r\n",

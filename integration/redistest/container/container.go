@@ -50,10 +50,10 @@ const (
 	portTries    = 20              // ports looked at before Start gives up
 	sentinelConf = "sentinel.conf"
 
-	// lifetime is how long a container runs if nobody stops it.
+	// lifetime is how long a container runs if no test stops it.
 	lifetime = 2 * time.Hour
 	// expiryLabel is on all our containers: the second, since 1970, after which
-	// nobody wants it any more.
+	// the container may be removed.
 	expiryLabel = "wheellock.expires"
 )
 
@@ -174,8 +174,8 @@ func (m *machine) command(port int) []string {
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port))
 }
 
-// create makes the container, starts it and returns what its server is. On an error
-// it may be there.
+// create makes the container, starts it and returns the Software of its server. After an
+// error the container may exist.
 func (m *machine) create(ctx context.Context, port int) (redistest.Software, error) {
 	command := m.command(port)
 	c, err := m.client.CreateContainer(docker.CreateContainerOptions{
@@ -219,9 +219,9 @@ func (m *machine) launch(ctx context.Context) (software redistest.Software, err 
 	if err := m.client.StartContainerWithContext(m.id, nil, ctx); err != nil {
 		return software, fmt.Errorf("container: start: %w", err)
 	}
-	// If nobody is left to ask for its end, the engine kills the container when it is
-	// too old: the engine is asked to stop it now, with a signal that does nothing, and
-	// to kill it after its lifetime. The request lasts as long as the container runs.
+	// The engine kills a container that is too old, in case this process cannot: the
+	// engine is asked to stop it now, with a signal that does nothing, and to kill it
+	// after its lifetime. The request lasts as long as the container runs.
 	m.expiring.Go(func() { _ = m.client.StopContainer(m.id, uint(lifetime/time.Second)) })
 	for ; ; time.Sleep(20 * time.Millisecond) {
 		if software, err = m.probe(ctx); err == nil {

@@ -1,7 +1,7 @@
 // Package container starts Redis in containers, for the tests of integration:
 // to test another Redis than the one on this machine, or a server that the
-// kernel separates from it. What it starts is a *redistest.Server of the kind
-// Container. It imports ory/dockertest.
+// kernel separates from it. It starts *redistest.Servers of the kind Container. It
+// imports ory/dockertest.
 //
 // For Sentinels and a Cluster of containers, redistest starts its servers by
 // this package: redistest.ClusterOptions{Start: container.Start}.
@@ -9,7 +9,7 @@
 // # The image
 //
 // WHEELLOCK_REDIS_IMAGE names it; the default is "redis:7". Any image with a
-// redis-server on its PATH works, so those of Redis 6.2, 7, 8 and Valkey. If
+// redis-server on its PATH works, such as images of Redis 6.2, 7, 8 and Valkey. If
 // the engine has the image, it is used as it is; otherwise it is pulled. Where
 // there is no registry, .ci/run makes an image of this machine's own
 // redis-server. The entry point of the image is not used, so all images behave
@@ -23,12 +23,12 @@
 // engine must be the machine's own: Docker Desktop's and another machine's
 // count as none.
 //
-// # What is left behind
+// # After a test
 //
 // Stop removes the container with its files. If Start fails it leaves no
 // container. Files that the server writes are in the container and survive
 // Restart. If a test is killed, the engine ends its container after two hours,
-// and the next Start removes what is left of it.
+// and the next Start removes the container.
 //
 // # Goroutines
 //
