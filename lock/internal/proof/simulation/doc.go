@@ -23,7 +23,7 @@
 //	        answer another. The twin of the script (package twin) is carried out.
 //	large   the real clients, with their connections, over a server in memory that runs the Lua
 //	nodes   the real clients over the nodes of a Cluster (node_test.go): a slot moves key by key, with
-//	        ASK, ASKING and TRYAGAIN, and what is subscribed at a shard ends with its slot. No Lua runs
+//	        ASK, ASKING and TRYAGAIN, and subscriptions at a shard end with its slot. No Lua runs
 //	named   the real clients over one server behind a name (named_test.go). The server fails over, and
 //	        lives on as a replica that does not hear its heir. No Lua runs
 //
@@ -68,7 +68,7 @@
 // Sequences of atomic operations are not split. No goroutine stops within a critical section. Virtual
 // time goes on only when no goroutine is ready, or when one is delayed. Small worlds have no
 // connections, so only large worlds show what happens between a request and its bytes. In small
-// worlds a slot of a Cluster moves at once, and all messages are those of PUBLISH. In the nodes only
+// worlds a slot of a Cluster moves at once, and all messages come from PUBLISH. In the nodes only
 // a key that a call does not name can be missing in the middle of a script. The tests of package lock
 // show that the garbage collector finds forgotten Helds.
 //

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Rewrite returns a Go file in which goroutines stop at points: its mutexes, if they are to be
-// replaced, are those of package points; goroutines have names; a goroutine that was woken stops
-// before it goes on; and a select of which several cases are ready takes one by the scheduler's
-// choice. name is the file's, for positions. It says how many mutexes it has replaced.
+// Rewrite returns a Go file in which goroutines stop at points. If mutexes is set, its mutexes are
+// mutexes of package points. Goroutines have names. A goroutine that was woken stops before it goes
+// on. If several cases of a select are ready, the scheduler chooses one. name is the file's name, for
+// positions. Rewrite also returns how many mutexes it has replaced.
 func Rewrite(name string, text []byte, mutexes bool) ([]byte, int, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)

@@ -74,7 +74,7 @@ type overlaid struct {
 	Replace map[string]string // of a file's name to that of the one in its place
 }
 
-// replacements are those of an overlay; none if it has no name.
+// replacements returns the replacements of an overlay, or none if overlay is empty.
 func replacements(overlay string) (map[string]string, error) {
 	if overlay == "" {
 		return map[string]string{}, nil
@@ -93,15 +93,15 @@ func replacements(overlay string) (map[string]string, error) {
 // linkFile has the code that replaces a client's connections. It runs on the product's goroutines.
 const linkFile = "lock/internal/proof/simulation/link_test.go"
 
-// unlocked is the tree whose mutexes stay: nobody stops while it holds one, and there is nothing
-// to be found between two of them, because package wheel is explored by itself.
+// unlocked is the tree whose mutexes stay. No goroutine stops while it holds one. Nothing could be
+// found between two of them, because package wheel is explored by itself.
 const unlocked = "wheel"
 
 // always are edits of files that are woven, by the file.
 var always = map[string]struct{ before, after string }{
-	// What identifies a client: the order of what is in Redis depends on it.
+	// The id of a client: the order of its fields in Redis depends on it.
 	"lock/internal/engine/owner/id.go": {"crand.Read(b[:]) // never fails", "_ = crand.Reader; points.ID(b[:])"},
-	// What the collector finds, when it looks.
+	// The Helds that the collector finds, when it looks.
 	"lock/internal/engine/hold/held.go": {"runtime.AddCleanup(", "_ = runtime.Version\n\tpoints.OnForget("},
 	// In worlds of few requests, callers carry their own as often as they can.
 	"lock/internal/transport/servers/server.go": {"LeadAfter: leadAfter,", "LeadAfter: 1,"},

@@ -13,7 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/proof/simulation"
 )
 
-// product writes a product of two files. One of them is no part of a client.
+// product writes a product of two files. One file is no part of a client.
 func product(t *testing.T, text string) (root string) {
 	t.Helper()
 	root = t.TempDir()

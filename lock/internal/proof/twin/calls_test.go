@@ -67,8 +67,8 @@ func others(of []string, but string) (out []string) {
 	return out
 }
 
-// counted gives a script the counter of tokens, or not, and with it the key of those
-// whom no message reaches, or not.
+// counted draws whether a script gets the counter of tokens, and with it the key of clients
+// that receive no messages.
 func (d *draw) counted() []string {
 	all := []string{name, keys.Counter, keys.Polls(name)}
 	return all[:rapid.IntRange(1, 3).Draw(d.t, "keys")]

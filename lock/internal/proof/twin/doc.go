@@ -15,7 +15,7 @@
 // TestWhatIsNotCovered shows these gaps:
 //
 //   - The server's clock is set back while a request is late, so the request is
-//     in time again. Nobody has the lock that it takes, until the lease ends.
+//     in time again. No caller has the lock that it takes, until the lease ends.
 //   - The clock is set back, and the counter of tokens is lost: tokens fall.
 //   - A request that was answered arrives once more. That breaks acquisitions
 //     and guards, but not semaphores and latches.

@@ -101,7 +101,7 @@ func TestKeysCanBeCarriedToAnotherServer(t *testing.T) {
 }
 
 // TestAScriptEndsAtAKeyThatHasGoneAhead of its slot, and renewal tells of it. At the server that the slot
-// goes to, the same key seems to be nobody's.
+// goes to, the same lock seems to be free.
 func TestAScriptEndsAtAKeyThatHasGoneAhead(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	for _, leaving := range []bool{true, false} {

@@ -12,7 +12,7 @@ type fair struct {
 	lock, queue, scores, signs string
 }
 
-// line are those who wait, in order.
+// line returns the waiters, in order.
 func (x fair) line() (out []string) {
 	if e := x.of(x.queue, list); e != nil {
 		for _, p := range e.pairs {
@@ -189,7 +189,7 @@ func (x fair) farAhead(limit float64) bool {
 	return e != nil && slices.ContainsFunc(e.pairs, func(p pair) bool { return p.score >= limit })
 }
 
-// wakeFrom is wake for who gets in line: nobody is told before first.
+// wakeFrom is wake for a waiter that gets in line. No waiter before first is woken.
 func (x fair) wakeFrom(first, me string, before float64) {
 	if first != "" {
 		x.wake(x.arg(10), me, before)
@@ -253,7 +253,7 @@ func digitsOf(text string) string {
 	return text[:n]
 }
 
-// aheadOf adds up for how long those of Redisson's before me in line wait.
+// aheadOf returns the sum of the waits of Redisson's waiters before me in line.
 func (x fair) aheadOf(me string, line []string, now, patience float64) (sum float64) {
 	base, java := now+float64(max(x.pttl(x.lock), 0)), false
 	for _, other := range line {

@@ -237,7 +237,8 @@ func notLock(fields []pair) bool {
 	})
 }
 
-// known are the fields that a force looks at: of many those that it deletes.
+// known returns the fields that a force reads. If there are many, it reads only the fields that it
+// deletes.
 func (x *exec) known(pairs []pair, named []string) (out []pair) {
 	if len(pairs) <= few {
 		return pairs

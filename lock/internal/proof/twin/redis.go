@@ -24,8 +24,8 @@ type Refusal string
 // Error implements error.
 func (r Refusal) Error() string { return string(r) }
 
-// Run carries out a script at that time by the server's clock. The first args, so many as keys
-// says, are the keys; a Time behind them all is the one after which it is not carried out. hear
+// Run carries out a script at the time now by the server's clock. The first keys of args are keys. If
+// the last of args is a Time, the script is not carried out after it. hear
 // says how many subscribers a channel has. leaving says that the slot of the keys is on its way to
 // another server of a Cluster, key by key: a key that args do not name and that is not here may be
 // there, and ends the script. The reply is what a client reads of a real server: nil, an int64,
@@ -93,8 +93,8 @@ func (r *Redis) Delete(now time.Time, key string) bool {
 	return there
 }
 
-// Carry takes all keys that are to be elsewhere to another server, with all that they have and with
-// what is left of their time. there is what the other server's clock shows now.
+// Carry moves all keys for which has returns true to another server, with their values and the rest
+// of their TTLs. there is the present time by the other server's clock.
 func (r *Redis) Carry(now time.Time, to *Redis, there time.Time, has func(key string) bool) {
 	if r.s == nil {
 		return
@@ -203,7 +203,7 @@ func (r *Redis) Keys(now time.Time) (names []string) {
 // Exists reports whether there is such a key.
 func (r *Redis) Exists(now time.Time, key string) bool { return r.at(now, key) != nil }
 
-// Score is that of a member of a sorted set; 0 if it has none.
+// Score returns the score of a member of a sorted set, or 0 if it has none.
 func (r *Redis) Score(now time.Time, key, member string) float64 {
 	if e := r.at(now, key); e != nil {
 		if i := e.find(member); i >= 0 {

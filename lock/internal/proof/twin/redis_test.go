@@ -81,10 +81,10 @@ const firstText = `(function()
   return some
 end)()`
 
-// each is that each channel has so many subscribers.
+// each returns a function that says that each channel has n subscribers.
 func each(n int64) func(string) int64 { return func(string) int64 { return n } }
 
-// both are a Redis and the twin, which are told the same.
+// both are a Redis and the twin, which get the same calls.
 type both struct {
 	t       rapid.TB
 	conn    redis.Conn
@@ -168,7 +168,7 @@ func (r *both) queue(field string, score int64) {
 	r.same()
 }
 
-// crowd lets many read, whose leases are over but for those of some. Their names begin so.
+// crowd adds n readers whose names begin with begin. Only the leases of the living have not ended.
 func (r *both) crowd(begin string, n int, count string, living map[int]int64) {
 	r.story = append(r.story, fmt.Sprintf("%d of %s read, the first %s times, these live: %v", n, begin, count, living))
 	x := &exec{s: r.twin.clone(r.now), now: r.now}
@@ -197,7 +197,7 @@ func (r *both) crowd(begin string, n int, count string, living map[int]int64) {
 	r.same()
 }
 
-// run sends one script to both, and compares what they answer, publish and have.
+// run sends one script to both, and compares their answers, messages and keys.
 func (r *both) run(c call) {
 	after, want, told := run(r.twin, r.now, c, each(1))
 	r.twin = after
@@ -231,7 +231,7 @@ func (r *both) run(c call) {
 	r.same()
 }
 
-// messages are those that were published since.
+// messages returns the messages that were published since the last call.
 func (r *both) messages() (out []message) {
 	if err := r.heard.Ping("."); err != nil {
 		r.t.Fatal(err)
@@ -332,7 +332,7 @@ func readable(reply any) any {
 	return reply
 }
 
-// equal compares replies; a TTL may be less by what has really passed.
+// equal compares replies. A TTL may be less by the real time that has passed.
 func equal(want, got any) bool {
 	switch w := want.(type) {
 	case int64:
@@ -524,7 +524,7 @@ func TestTheClockOfAClientCountsForNothing(t *testing.T) {
 }
 
 // TestAWriterThatNobodyHasLeavesWithItsMode: a reader removes it as a field that is owed, and is
-// not kept out by what the lock was then. A force removes whom it names, and nobody else.
+// not kept out by the mode that the lock had then. A force removes only the fields that it names.
 func TestAWriterThatNobodyHasLeavesWithItsMode(t *testing.T) {
 	conn, heard := dial(t)
 	r := newBoth(t, conn, heard)
@@ -548,10 +548,10 @@ func TestAWriterThatNobodyHasLeavesWithItsMode(t *testing.T) {
 	require.GreaterOrEqual(t, r.twin.at(name, r.now).find(next), 0)
 }
 
-// TestACounterOfTokensHasNoEnd: whoever has given it a TTL. If it ended, tokens would fall
-// (those of Redisson's counter, which knows no time, to 1). So minting takes the TTL away,
-// even if it is refused because the counter is at its end. Scripts that ask first whether
-// it is leave all as it was.
+// TestACounterOfTokensHasNoEnd: whoever has given it a TTL. If it ended, tokens would fall. The
+// tokens of Redisson's counter, which knows no time, would fall to 1. So minting takes the TTL away,
+// even if it is refused because the counter is at its end. Scripts that ask first whether it is at
+// its end change nothing.
 func TestACounterOfTokensHasNoEnd(t *testing.T) {
 	conn, heard := dial(t)
 	const end, field, next = "9007199254740990", "c:1:1", "c:1:2"

@@ -30,7 +30,7 @@ return out`
 
 var literal = regexp.MustCompile(`'([a-z]+)'`)
 
-// commands are those that a script may call.
+// commands returns the commands that a script may call.
 func commands(s *script.Script) []string {
 	known := map[string]bool{}
 	for _, found := range literal.FindAllStringSubmatch(s.Text(), -1) {
@@ -45,7 +45,7 @@ func commands(s *script.Script) []string {
 	return all
 }
 
-// redisCommands are those of all scripts.
+// redisCommands are the commands of all scripts.
 var redisCommands = strings.Fields(`decr decrby del exists get getset hdel hexists hget hgetall hlen hrandfield hscan hset
 	incrby lindex linsert llen lpop lrange lrem persist pexpire pttl publish rpush set zadd zcard zcount zmscore zrange
 	zrangebyscore zrem zscore`)
@@ -62,9 +62,8 @@ func limited(t *testing.T, s *redistest.Server) map[string]redis.Conn {
 	return all
 }
 
-// nothing reports whether a call has made nothing of the one state but the other: apart from
-// tokens that are given to nobody, from TTLs that are longer, and from what its caller owes,
-// which is given up by itself.
+// nothing reports whether a call has changed nothing between the two states. Some changes do not
+// count: tokens that no caller gets, longer TTLs, and the removal of fields that the caller owes.
 func nothing(c call, one, other []entry) bool {
 	var given []string
 	for i, arg := range c.args {
@@ -162,9 +161,9 @@ func (r *both) keep() func() {
 	}
 }
 
-// TestAMissingRightLeavesNothingHalfDone takes one right away from a script: then it does all
-// that it does with it, or nothing. If it takes a lock and says that it was refused, it has done nothing:
-// a definite refusal is given back by nobody.
+// TestAMissingRightLeavesNothingHalfDone takes one right away from a script. The script then does all
+// that it does with the right, or nothing. If it would take a lock and returns a refusal, it has done
+// nothing, because no client releases a lock after a definite refusal.
 func TestAMissingRightLeavesNothingHalfDone(t *testing.T) {
 	s := fixture.Server(t)
 	users, conn := limited(t, s), fixture.Dial(t, s)

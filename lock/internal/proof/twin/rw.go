@@ -40,7 +40,7 @@ func timeoutsOf(count string) int {
 
 func (x *rw) crowded(gone []string) bool { return x.hlen(x.key) > 1+few+len(gone) }
 
-// lives reports whether a field of a crowd may be that of a hold.
+// lives reports whether a field of a crowd may be the field of a hold.
 func (x *rw) lives(p pair) bool {
 	if strings.HasSuffix(p.name, ":write") || !isOwner.MatchString(p.name) || !isEntries.MatchString(p.value) || x.looked+timeoutsOf(p.value) > looks {
 		return true

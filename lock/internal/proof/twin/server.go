@@ -60,7 +60,7 @@ func (s *server) at(key string, now int64) *entry {
 	return nil
 }
 
-// clone copies what a run may change, and leaves out what is over.
+// clone copies the entries that a run may change, and leaves out expired ones.
 func (s *server) clone(now int64) *server {
 	c := &server{entries: make([]entry, 0, len(s.entries)+2)}
 	for _, e := range s.entries {
@@ -86,8 +86,8 @@ const (
 // message is one that was published.
 type message struct{ channel, text string }
 
-// call is one script with what it is given. notAfter is apart from args, because
-// it alone comes last.
+// call is one script with its arguments. notAfter is apart from args, because
+// it always comes last.
 type call struct {
 	script   *script.Script
 	keys     []string
@@ -96,9 +96,9 @@ type call struct {
 	leaving  bool // the slot of keys is on its way to another server of a Cluster, key by key
 }
 
-// run carries out one script at that time of the server's clock, and returns what
-// the server has then, the reply and what was published. hear says how many subscribers a
-// channel has. A reply is nil, an int64, a string, a []any or a refusal.
+// run carries out one script at the time now of the server's clock. It returns the server
+// after the script, the reply, and the messages. hear returns how many subscribers a channel
+// has. A reply is nil, an int64, a string, a []any or a refusal.
 func run(s *server, now int64, c call, hear func(channel string) int64) (after *server, reply any, told []message) {
 	if late(c, now) {
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
@@ -413,8 +413,8 @@ var (
 	isEntries = regexp.MustCompile(`^\d{1,9}$`) // nobody enters a billion times
 )
 
-// least is the least token: ARGV[i], or what the server's clock says in its place if the
-// script knows that. 1 is that of a counter which knows no time.
+// least returns the least token: ARGV[i], or a token of the server's clock if the script knows
+// that. The least token of a counter that knows no time is 1.
 func (x *exec) least(i int) float64 {
 	least, ok := x.number(i)
 	switch {
