@@ -16,7 +16,7 @@ import (
 
 var names = diagnosis.Names{Name: "n", Tagged: "n{n}"}
 
-// commands are those of the group that scripts call, by diagnosis.Calls and by script
+// commands returns the commands of the group that scripts call, by diagnosis.Calls and by script
 // check itself.
 func commands(g diagnosis.Group) []string {
 	var found []string
@@ -72,7 +72,7 @@ func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
 	require.Equal(t, want, tried)
 }
 
-// TestTheRightsOfThePageAreTried: each list of commands is that of its group, but for those
+// TestTheRightsOfThePageAreTried: each list of commands is the list of its group, without the commands
 // that no script calls.
 func TestTheRightsOfThePageAreTried(t *testing.T) {
 	page, err := os.ReadFile("../../../SERVERS.md")
@@ -190,7 +190,8 @@ func TestRedis5And6ThatReplicateScriptsAreFound(t *testing.T) {
 	require.Contains(t, problems[0].Text, "set lua-replicate-commands yes")
 }
 
-// TestWhoMayDoNothingOfTheFamilyIsMeantNotTo, and is told; a part of it is a slip.
+// TestWhoMayDoNothingOfTheFamilyIsMeantNotTo: that is reported as intended. A user with only some of
+// the rights is reported as a mistake.
 func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
 	calls := diagnosis.Calls(names, false)
 	but := map[string]any{}

@@ -1,5 +1,5 @@
 // Package diagnosis does the work of Client.Check. It tries on a server all that the client
-// needs, and says what is missing, what is dangerous, and what to do about each.
+// needs. It says which rights are missing, which settings are dangerous, and what to do about each.
 //
 // [Check] asks, and a [Report] judges the answers of one server, without I/O. [Calls] returns
 // the commands that the scripts call, in a form that changes only the scratch key. A test

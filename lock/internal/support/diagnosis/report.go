@@ -21,7 +21,7 @@ type Report struct {
 	told     map[string]bool // states that are among the problems
 }
 
-// rights has the rights of one group that the user has, and those that are missing.
+// rights has the rights of one group, the ones that the user has and the missing ones.
 type rights struct {
 	commands, keys, channels kind
 }
@@ -188,7 +188,7 @@ func (rs *rights) meant() bool {
 	return !none(rs.commands) && !none(rs.keys)
 }
 
-// findings returns what is missing. what says for which objects it is needed.
+// findings returns the missing rights. what names the objects that need them.
 func (rs *rights) findings(what string) (found []Finding) {
 	list := func(mark string, names []string) string { return " " + mark + strings.Join(names, " "+mark) }
 	if k := &rs.commands; len(k.lacks) > 0 {

@@ -33,7 +33,7 @@ type Config struct {
 
 // Check tries on a server all that the client needs, on connections of its own. It returns
 // the problems and the advice. name is the name of a lock on that server. When ctx ends,
-// Check returns what it has found by then.
+// Check returns the findings up to then.
 func Check(ctx context.Context, cfg *Config, s *servers.Server, name string) (problems, advice []Finding) {
 	names := Names{Name: name, Tagged: name}
 	if !strings.Contains(name, "{") {

@@ -17,7 +17,7 @@ import (
 )
 
 // usesSlog are the files beside this package that may import log/slog: Config has the user's
-// logger, and the command prints what its client logs.
+// logger, and the command prints the log of its client.
 var usesSlog = []string{"config.go", "cmd/wheellock/notices.go"}
 
 // bypasses are the methods of a slog.Logger that write, or that lead to a Handler.
@@ -26,7 +26,7 @@ var bypasses = []string{
 }
 
 // TestNothingIsLoggedButTheTable: each call names a row and gives a value for each attribute, each
-// row is used, and nobody writes to a log in another way.
+// row is used, and no code writes to a log in another way.
 func TestNothingIsLoggedButTheTable(t *testing.T) {
 	faults, used := search(t, "../../..", names(t))
 	require.Empty(t, faults)
@@ -73,7 +73,7 @@ func names(t *testing.T) map[string]record.Record {
 	return found
 }
 
-// search returns what is wrong with the calls in a tree, and the names of the rows that are used.
+// search returns the faults of the calls in a tree, and the names of the rows that are used.
 func search(t *testing.T, root string, rows map[string]record.Record) (faults []string, used map[string]bool) {
 	used = map[string]bool{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -121,7 +121,7 @@ func TestManyLocksOrServersMakeFewRecordsAndCostLittleMemory(t *testing.T) {
 			require.LessOrEqual(t, record.Remembered(l, r), record.Values)
 			time.Sleep(row.Every)
 		}
-		// None of those that were not written is forgotten, when their periods are.
+		// Records that were not written still count, even if their periods are forgotten.
 		require.True(t, l.Log(r, values(r, "last")...))
 		require.EqualValues(t, 2*causes*row.Most-most, attrs(h.taken(l)[0])[record.Suppressed], row.Text)
 	})

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestTheQueueIsBoundedAndInOrder: what waits for work that does not end.
+// TestTheQueueIsBoundedAndInOrder: the queue behind work that does not end.
 func TestTheQueueIsBoundedAndInOrder(t *testing.T) {
 	var b work.Backlog[int]
 	var did []int
