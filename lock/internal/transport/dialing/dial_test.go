@@ -139,7 +139,7 @@ func TestADialThatIsOutHoldsUpItsOwnServerAlone(t *testing.T) {
 	})
 }
 
-// Callers come one after the other, as those of a link do; some come together.
+// Callers come one after the other, as callers of one link do. Some come together.
 func TestDialsThatAreOutAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, together = 3, 2

@@ -39,7 +39,7 @@ func TestAnAnswerThatRepeatsThePasswordIsNotShown(t *testing.T) {
 	require.ErrorContains(t, dialing.Public(redis.Error("WRONGPASS 'x'")), "WRONGPASS ", "what it is stays")
 }
 
-// TestWhatRepeatsNothingIsShown: it says what is wrong.
+// TestWhatRepeatsNothingIsShown, because such an error names the fault.
 func TestWhatRepeatsNothingIsShown(t *testing.T) {
 	require.NoError(t, dialing.Public(nil, secret))
 	for _, err := range []error{

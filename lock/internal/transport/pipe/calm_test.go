@@ -18,8 +18,8 @@ type still struct{ net.Conn }
 
 func (still) TryRead([]byte) (int, error) { return 0, nil }
 
-// TestACallerLeadsOnlyIfNobodyElseWritesOrReads: between its look at leadable and its claimTurn others may
-// have come. Each state in which they leave the Pipe is made here.
+// TestACallerLeadsOnlyIfNobodyElseWritesOrReads: other callers may come after a caller has read
+// leadable and before it claims the turn. The test makes each state in which they leave the Pipe.
 func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 	for name, busy := range map[string]func(p *Pipe, c *conn){
 		"nobody":                         nil,
@@ -68,8 +68,8 @@ func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 	}
 }
 
-// TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer: a leader gives its turn up when it has
-// done all that follows from the answer, and TIME is answered before the request behind it.
+// TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer: a leader gives its turn up after all
+// consequences of the answer, and TIME is answered before the request behind it.
 func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		turn, want turn

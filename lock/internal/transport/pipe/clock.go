@@ -28,7 +28,7 @@ type Clock struct {
 const (
 	// askEvery is how long a connection that is used goes without asking for the time.
 	askEvery = time.Minute
-	// askAgain is that of one whose server did not tell it.
+	// askAgain is askEvery of a connection whose server did not tell its time.
 	askAgain = time.Second
 	// drift is how many seconds it takes two clocks at most to be one further apart.
 	drift = 2000
@@ -91,8 +91,8 @@ func (c *Clock) Limit(now time.Time, timeout time.Duration) (limit int64, open t
 	return most.UnixMilli(), now.Add(timeout + c.within + 2*ms + now.Sub(c.sent)/drift)
 }
 
-// Offset returns how far the server's clock is ahead of this process's clock, and how
-// exactly that is known. ok is false if it is not known.
+// Offset returns how far the server's clock is ahead of this process's clock, and the
+// largest error of that. ok is false if the server's clock is not known.
 func (c *Clock) Offset() (ahead, within time.Duration, ok bool) {
 	half := c.within / 2
 	return c.server.Sub(c.sent.Round(0)) - half, half, c.isKnown

@@ -10,8 +10,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// TestALimitIsNeverBeforeTheTimeout: whatever samples came before, as long as nobody
-// sets the server's clock, a request that takes less than its timeout is carried out,
+// TestALimitIsNeverBeforeTheTimeout: whatever samples came before, as long as the
+// server's clock is not set, a request that takes less than its timeout is carried out,
 // and after open none is.
 func TestALimitIsNeverBeforeTheTimeout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -80,8 +80,8 @@ func (c *conn) isDead() bool {
 // write writes requests. They are completed in any case. Only one goroutine at a
 // time may call it.
 func (c *conn) write(batch []*Request) {
-	// One stamp for the batch, before any of its bytes: those of a program's own pool are written
-	// when redigo's buffer is full.
+	// One stamp for the batch, before any of its bytes. A connection of a program's own pool writes
+	// some bytes already when redigo's buffer is full.
 	now := time.Now()
 	for _, r := range batch {
 		r.isWritten.Store(false)

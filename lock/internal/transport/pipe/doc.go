@@ -81,7 +81,7 @@
 //
 // # Replicas
 //
-// WAIT covers what its own connection has written, and delays everything behind
+// WAIT covers the writes of its own connection, and delays everything behind
 // it there. So these acquisitions have their own connections. A refusal is
 // answered at once. Up to 128 requests that took something share one WAIT.
 // Answer.Acks says how many replicas have the acquisition. If too few have it,

@@ -31,8 +31,8 @@ const (
 	someCalls = 12
 )
 
-// NewGroup returns a Group of so many connections. Each is dialled when it is needed. Close the Group
-// after ctx has ended. cfg must not be changed any more.
+// NewGroup returns a Group of connections Pipes. Each dials when it is needed. Close the Group after
+// ctx has ended. cfg must not be changed any more.
 func NewGroup(ctx context.Context, cfg *Config, connections int) *Group {
 	g := &Group{pipes: make([]*Pipe, connections)}
 	for i := range g.pipes {

@@ -21,7 +21,7 @@ type grouped struct{ *pipe.Group }
 
 func (g grouped) Put(r *pipe.Request) { g.Send(r, 7) }
 
-// post puts a request for which nobody waits.
+// post puts a request for which no caller waits.
 func (g grouped) post(r *pipe.Request) {
 	r.Post()
 	g.Group.Put(r, 7)
@@ -40,7 +40,7 @@ func inGroup(t *testing.T, change func(*pipe.Config), f func(t *testing.T, b *be
 	}, change, f)
 }
 
-// together has so many goroutines make so many calls each, one after the other.
+// together runs goroutines. Each of them makes calls calls, one after the other.
 func (b *bench) together(goroutines, calls int) {
 	b.t.Helper()
 	var wg sync.WaitGroup
@@ -55,7 +55,8 @@ func (b *bench) together(goroutines, calls int) {
 	synctest.Wait()
 }
 
-// count returns how often callers, and how often others, have done what is in s since the last call.
+// count returns how often the act of s was done by callers, and how often by other goroutines, since
+// the last call.
 func count(srv *speaker, s *string) (callers, others int) {
 	srv.reading.Lock()
 	defer srv.reading.Unlock()
@@ -83,7 +84,7 @@ func TestTwoCallersLeadAConnectionEach(t *testing.T) {
 	})
 }
 
-// TestASecondConnectionThatCannotBeMadeDelaysNobody: nothing but speed depends on it.
+// TestASecondConnectionThatCannotBeMadeDelaysNobody: only speed depends on that connection.
 func TestASecondConnectionThatCannotBeMadeDelaysNobody(t *testing.T) {
 	dials := 0
 	inGroup(t, func(cfg *pipe.Config) {
@@ -117,8 +118,8 @@ func TestASecondConnectionIsMadeAgain(t *testing.T) {
 	})
 }
 
-// TestARequestThatWasPostedIsNotOvertaken: a release of a lock that nobody has would come after the
-// next try for it, which would be refused for nothing.
+// TestARequestThatWasPostedIsNotOvertaken: otherwise a posted release would come after the next try
+// for the lock, and that try would be refused in vain.
 func TestARequestThatWasPostedIsNotOvertaken(t *testing.T) {
 	inGroup(t, nil, func(t *testing.T, b *bench) {
 		b.together(2, 50)

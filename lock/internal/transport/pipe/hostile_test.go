@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnAnswerAtWhichRedigoPanicsEndsTheConnection: those that a program's own pool dials
-// are not bounded, and the next request goes over another one.
+// TestAnAnswerAtWhichRedigoPanicsEndsTheConnection: the answers over connections of a program's own
+// pool are not bounded. The next request goes over another connection.
 func TestAnAnswerAtWhichRedigoPanicsEndsTheConnection(t *testing.T) {
 	said := false
 	answer := func(command []string) string {

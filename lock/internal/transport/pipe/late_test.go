@@ -54,7 +54,7 @@ func (s *timed) answer(command []string) string {
 	return yes(command)
 }
 
-// late is the answer to what comes too late.
+// late is the answer to a request that comes too late.
 func (s *timed) late() string { return fmt.Sprintf("-LATE %d\r\n", s.now().UnixMilli()) }
 
 func (s *timed) seen() []int64 { return *s.limits.Load() }

@@ -15,7 +15,7 @@ import "time"
 //	   └───────────────────────────────────── leader ◀────────────── is to write┘  │nothing is in flight
 //	                                             └──────────────────────────────────┘
 //
-// While a request is in flight the turn is not nobody's. A leader leads one request, for at
+// While a request is in flight the turn is never nobody. A leader leads one request, for at
 // most leadTime, and gives the turn only to the resident.
 type turn uint8
 
@@ -109,7 +109,7 @@ func (p *Pipe) endWrite() {
 	}
 }
 
-// claimTurn gives the turn to a caller that will write, if the turn is nobody's.
+// claimTurn gives the turn to a caller that will write, if no goroutine has it.
 func (c *conn) claimTurn() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

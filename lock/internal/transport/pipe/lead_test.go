@@ -19,7 +19,7 @@ import (
 // leadTime is how long a caller leads at most.
 const leadTime = 5 * time.Millisecond
 
-// alone runs f with a speaker whose callers lead after so many requests.
+// alone runs f with a speaker. Its callers lead after after requests in a row that were alone.
 func alone(t *testing.T, after int, answer func(command []string) string, f func(t *testing.T, b *bench)) {
 	t.Helper()
 	inBubble(t, func(ctx context.Context, cfg *pipe.Config) carrier {
@@ -43,8 +43,8 @@ func isInACaller() bool {
 	}
 }
 
-// readers returns who has read since the last call: C for callers, r for the resident. A reader
-// that goes on counts once.
+// readers returns the readers since the last call: C for a caller, r for the resident. A reader
+// that continues counts once.
 func (b *bench) readers() string {
 	synctest.Wait()
 	b.srv.reading.Lock()
@@ -230,8 +230,8 @@ func TestHalfAnAnswerToALeaderEndsInTime(t *testing.T) {
 	})
 }
 
-// TestNobodyReadsAnIdleConnection, so what comes there is looked for before the next request is
-// written, whoever writes it.
+// TestNobodyReadsAnIdleConnection, so every writer looks for bytes that came before it writes the next
+// request.
 func TestNobodyReadsAnIdleConnection(t *testing.T) {
 	for name, end := range map[string]func(s *speaker){
 		"an answer":      func(s *speaker) { s.say("-ERR you are not wanted\r\n") },
@@ -342,8 +342,8 @@ func TestWhatHasALimitIsNotLedAfterIt(t *testing.T) {
 }
 
 // TestRequestsInFlightAlwaysHaveAReader: callers come and leave at any time, and the server
-// answers, is slow, says what nobody asked and hangs up. A request that nobody reads would make
-// the bubble stand still, and one that gets another's answer says so.
+// answers, is slow, sends answers without a request, and hangs up. A request without a reader would
+// make the bubble stand still, and a request that gets another's answer reports that.
 func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 	seeds := 2000
 	if testing.Short() {

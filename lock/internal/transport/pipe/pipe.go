@@ -137,9 +137,9 @@ func (p *Pipe) takeQueue(spare []*Request) (batch []*Request, open bool) {
 		p.work.Wait()
 	}
 	if p.live != nil && p.live.isBusy() && p.closed == nil {
-		// There are other callers. Those that are about to put a request (a
-		// read has just woken many, say) go first: one write for all of them
-		// is much less work than a write each.
+		// There are other callers. If some are about to put a request, for
+		// example because a read has just woken many, they go first: one write
+		// for all of them is much less work than a write for each.
 		p.mu.Unlock()
 		runtime.Gosched()
 		p.mu.Lock()

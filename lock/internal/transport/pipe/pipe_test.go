@@ -83,7 +83,7 @@ func TestARequestIsCompletedOnceWhereverItsConnectionIsCut(t *testing.T) {
 	}
 }
 
-// check checks one answer of those that are cut.
+// check checks the answer to one request over a connection that is cut.
 func check(t *testing.T, b *bench, id int, a pipe.Answer) {
 	switch {
 	case a.Err == nil:

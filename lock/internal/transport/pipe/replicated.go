@@ -14,7 +14,7 @@ import (
 )
 
 // Replicated carries acquisitions that replicas must have (Config.Replicas). WAIT
-// covers what its own connection has written, and delays everything behind it. So
+// covers the writes of its own connection, and delays everything behind it. So
 // these acquisitions have their own connections. Requests that come while all
 // connections wait are sent together next, and share one WAIT. All methods are safe
 // for concurrent use.

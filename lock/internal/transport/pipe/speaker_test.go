@@ -368,7 +368,7 @@ func requireNoReply(t *testing.T, err error) {
 	require.False(t, reply, "%v", err)
 }
 
-// requireVerdict checks what follows from err, if what was sent was text.
+// requireVerdict checks the verdict on err, if the script was sent as text.
 func requireVerdict(t *testing.T, want pipe.Verdict, err error) {
 	t.Helper()
 	verdict, _ := pipe.VerdictOf(err, true, "host:1")

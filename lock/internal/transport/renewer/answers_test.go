@@ -232,7 +232,7 @@ func (b *bench) hold(class renewer.Class, keys ...string) []*holder {
 	return holders
 }
 
-// round makes what is held due, and returns when all of it is answered.
+// round makes all leases due, and returns when all are answered.
 func (b *bench) round() {
 	b.lane.Verify()
 	time.Sleep(100 * time.Millisecond)
@@ -326,7 +326,7 @@ func TestAServerThatForgetsTheTextToldIsNotAskedForEver(t *testing.T) {
 	})
 }
 
-// TestACallWhoseKeysPartIsSentOneByOne: those that are there are renewed.
+// TestACallWhoseKeysPartIsSentOneByOne: the keys that are at the server are renewed.
 func TestACallWhoseKeysPartIsSentOneByOne(t *testing.T) {
 	for _, refusal := range []redis.Error{tryAgain, apart, ask} {
 		t.Run(strings.Fields(refusal.Error())[0], func(t *testing.T) {
@@ -424,7 +424,7 @@ func TestAConnectionAfterAFailureIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestABatchThatIsHalfAnswered: what was answered counts, and is not sent again.
+// TestABatchThatIsHalfAnswered: the answers that came count, and their leases are not sent again.
 func TestABatchThatIsHalfAnswered(t *testing.T) {
 	for name, reply := range map[string]any{"lost": nil, "cut": io.EOF, "no answer of this script": "OK"} {
 		t.Run(name, func(t *testing.T) {

@@ -329,7 +329,7 @@ func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Durat
 }
 
 // readRenewAnswer reads the answer for n leases. It returns the indexes of the leases that are
-// gone, and the errors of those that were refused, by index.
+// gone, and the errors of the leases that were refused, by index.
 func readRenewAnswer(reply any, n int) (gone []int, refused map[int]error, err error) {
 	values, err := redis.Values(reply, nil)
 	if err != nil {

@@ -120,7 +120,7 @@ func TestAnIdleConnectionKeepsNoHolds(t *testing.T) {
 	}
 }
 
-// permits is a hold of so many.
+// permits is a hold of n permits.
 type permits struct {
 	hold
 	n int
@@ -167,9 +167,9 @@ func (c heard) Send(command string, args ...any) error {
 	return nil
 }
 
-// TestACallHasSoManyPermits: not so many holds, because a hold may be a thousand of them. A
-// hold is one entry of one call. And before more is sent than a server should carry out at
-// once, what was sent is answered.
+// TestACallHasSoManyPermits: a call is limited by its permits and not by its holds, because a hold
+// may have a thousand permits. A hold is one entry of one call. Before more is sent than a server
+// should carry out at once, the calls that were sent are answered.
 func TestACallHasSoManyPermits(t *testing.T) {
 	var mu sync.Mutex
 	turns := make([][][]int, 1)
@@ -263,8 +263,8 @@ func TestOpenDialsTheConnectionsOnce(t *testing.T) {
 	}
 }
 
-// ending is an allHeld that ends after so many answers, while it is idle: the next request is
-// written, and nothing comes.
+// ending is an allHeld that ends after a number of answers, while it is idle. The next request is
+// written, and no answer comes.
 type ending struct {
 	allHeld
 	answers int
@@ -332,7 +332,8 @@ func (c *slow) ReceiveWithTimeout(d time.Duration) (any, error) {
 }
 
 // TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom: a connection after a failure makes all
-// leases due with a Topology, and each batch of them needs another one. What was put off is done later.
+// leases due with a Topology, and each batch of them needs another one. Dials that were put off are made
+// later.
 func TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom(t *testing.T) {
 	const ttl, ttls = 3 * time.Second, 10
 	synctest.Test(t, func(t *testing.T) {

@@ -32,7 +32,7 @@ type Config struct {
 	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)
 	// Epoch returns how many servers the name of the server has stood for.
 	Epoch func() uint32
-	// Timed gets what is known about the server's clock, see pipe.Config.
+	// Timed gets the Clock of the server, see pipe.Config.
 	Timed func(c pipe.Clock, off time.Duration)
 	// Target returns the lane of the server that a redirection leads to, or nil if
 	// that server no longer exists.
@@ -127,7 +127,7 @@ func (r *Renewer) dialAll() {
 	}
 }
 
-// Renew renews the holds of b. See renewal.Renewer for what it must report.
+// Renew renews the holds of b, and reports the outcomes as renewal.Renewer says.
 func (r *Renewer) Renew(ctx context.Context, b *renewal.Batch) {
 	select {
 	case r.slots <- struct{}{}:

@@ -75,7 +75,7 @@ func TestWhatWasReadAheadComesOutAsItCame(t *testing.T) {
 	})
 }
 
-// seen takes n bytes out of what is inside. fresh says that the next byte begins an answer.
+// seen removes the first n bytes of inside. fresh says that the next byte begins an answer.
 func seen(inside []byte, ends []int, n int) (_ []byte, _ []int, fresh bool) {
 	var left []int
 	for _, end := range ends {

@@ -217,8 +217,8 @@ func (a *answerReader) endElement() {
 	a.completed++
 }
 
-// bound returns the bounds of an answer to a request with so many keys and a longest
-// argument of so many bytes.
+// bound returns the bounds of an answer to a request with this number of keys. longest is the
+// length of its longest argument in bytes.
 func bound(large bool, keys, longest int64) bounds {
 	b := bounds{
 		elements: smallElements + smallElementsPerKey*keys,

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wire is a net.Conn that reads what was given, so many bytes at once, and keeps what is written.
+// wire is a net.Conn whose reads return in, chunk bytes at a time. It keeps the bytes that are written.
 type wire struct {
 	net.Conn
 	in      []byte
@@ -229,8 +229,8 @@ func TestRequestsAreReadAlongInPieces(t *testing.T) {
 	require.Equal(t, int64(largeElements), r.bounds(1000).elements)
 }
 
-// FuzzAnswers: whatever a server sends, redigo gets what it understands as the same in
-// pieces of any size, and none of it is larger than it may be.
+// FuzzAnswers: whatever a server sends, redigo gets bytes that it understands as the same answers,
+// in pieces of any size, and no answer is larger than its bounds.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		"+OK\r\n:1\r\n", "*2\r\n$1\r\nx\r\n*0\r\n", "$-1\r\n*-1\r\n", "*4000000000\r\n", "$9999999999999999999\r\n",

@@ -23,8 +23,8 @@ type later struct {
 // Argument chooses its text when it is written. It is the same as redigo's redis.Argument.
 type Argument interface{ RedisArg() any }
 
-// ArgsOf returns Args of values, each of which is a string, bytes, an int, an int32, an int64, or nil
-// for the empty string. size is about their length together.
+// ArgsOf returns Args of values. Each value is a string, bytes, an int, an int32, an int64, or nil for
+// the empty string. size is about their length together.
 func ArgsOf(size int, values ...any) Args {
 	return Args{text: make([]byte, 0, size)}.Add(values...)
 }

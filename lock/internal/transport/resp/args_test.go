@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestArgumentsAreCutAndJoined: of any arguments, some of which say later what they are.
+// TestArgumentsAreCutAndJoined: with any arguments, also arguments whose text is chosen later.
 func TestArgumentsAreCutAndJoined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want [2][]string
@@ -38,7 +38,7 @@ func TestArgumentsAreCutAndJoined(t *testing.T) {
 		require.Equal(t, want[0], a.Strings(), "what it was joined from is as it was")
 		require.Equal(t, want[1], b.Strings())
 
-		// A copy does not change with what is added to the one that it was copied from.
+		// A copy does not change when arguments are added to the original.
 		old := ArgsOf(1000, "old")
 		first, second := a.Into(old), a.Into(Args{})
 		_ = first.Add("x")

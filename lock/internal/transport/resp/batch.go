@@ -95,7 +95,7 @@ func (b *Batch) sendByRedigo(s *script.Script, asText bool, keys int, list Args,
 	return b.conn.Send(command, all...)
 }
 
-// Flush writes what was added.
+// Flush writes the requests that were added.
 func (b *Batch) Flush() error {
 	if b.below == nil {
 		return b.conn.Flush()

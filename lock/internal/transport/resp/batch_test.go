@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// said is an argument that says what it is when it is written.
+// said is an argument that chooses its text when it is written.
 type said struct{ text *string }
 
 func (s said) RedisArg() any { return *s.text }
@@ -55,7 +55,7 @@ func writtenBy(t require.TestingT, list Args) string {
 	return w.String()
 }
 
-// written is a connection that keeps what is written.
+// written is a connection that keeps the bytes that are written.
 type written struct {
 	net.Conn
 	bytes.Buffer

@@ -72,7 +72,7 @@ func (c *Conn) Quiet() bool {
 	return c.isSettled()
 }
 
-// Settled is Quiet without a look at what has come since the last answer was read.
+// Settled is Quiet, but does not look for bytes that have come since the last answer was read.
 func (c *Conn) Settled() bool {
 	c.seenAnswers = c.requests.sentCount
 	return c.isSettled()
@@ -123,8 +123,8 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// write writes p, which count has recorded. Its time limit is that of the caller that waits for
-// the answers, and not a limit that redigo has set for an earlier write.
+// write writes p, which count has recorded. Its only time limit is the one of the caller that waits
+// for the answers. A limit that redigo has set for an earlier write is removed.
 func (c *Conn) write(p []byte) error {
 	if c.hasWriteDeadline {
 		if err := c.SetWriteDeadline(time.Time{}); err != nil {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAReplyIsWhatRedigoReturns, and says what it is.
+// TestAReplyIsWhatRedigoReturns, and tells its type.
 func TestAReplyIsWhatRedigoReturns(t *testing.T) {
 	for _, test := range []struct {
 		v       any
@@ -107,7 +107,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// TestRedigoGetsOneAnswerAtATime: what comes behind it is left to Receive.
+// TestRedigoGetsOneAnswerAtATime: the bytes behind it are left to Receive.
 func TestRedigoGetsOneAnswerAtATime(t *testing.T) {
 	c := New(&wire{in: []byte("+OK\r\n:1\r\n*1\r\n:2\r\n"), chunk: 1 << 20})
 	p := make([]byte, 100)

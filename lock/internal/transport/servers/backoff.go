@@ -16,8 +16,8 @@ import (
 // need a connection are told the cause. The pause counts from the beginning of a dial. So a dial
 // that fails after its timeout has no pause behind it.
 //
-// Renewals have a backoff of their own. Its pauses are not longer than those of package renewal, and
-// what ends a connection for commands does not delay them. All methods are safe for concurrent use.
+// Renewals have a backoff of their own. Its pauses are not longer than the pauses of package renewal,
+// and a failure of a connection for commands does not delay renewals. All methods are safe for concurrent use.
 type backoff struct {
 	longest time.Duration // the longest pause; immutable
 	random  *rand.Rand    // immutable

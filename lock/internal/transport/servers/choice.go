@@ -14,7 +14,7 @@ const leastSharded = 7
 // Choice says how releases are published at one server, and in which way waiters listen
 // there. It only decides. It has no I/O, no goroutine, no clock and no lock.
 //
-// Where keys have slots, a message is useful only on the server that has its key. So
+// If keys have slots, a message is useful only on the server that has its key. So
 // every server has a Choice of its own. All clients that know the version of that server
 // agree, whatever versions the other servers have and whether they can be reached.
 //

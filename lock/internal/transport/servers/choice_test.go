@@ -17,7 +17,7 @@ var (
 	sharded = pubsub.Hearing{Sharded: true, Certain: true}
 )
 
-// step is an event of a Choice, and what it says afterwards.
+// step is an event of a Choice, and the answers of the Choice afterwards.
 type step struct {
 	after   time.Duration // the step before
 	event   func(c *servers.Choice, now time.Time) bool
@@ -149,9 +149,8 @@ func TestHowReleasesArePublished(t *testing.T) {
 	}
 }
 
-// TestWhoDecidesDifferentlyIsHeardForAWhile: of two clients, each of which learns of a
-// change within the overlap after the other, each hears what the other publishes in
-// all the time between.
+// TestWhoDecidesDifferentlyIsHeardForAWhile: two clients learn of a change at different
+// times within the overlap. In between, each hears the messages of the other.
 func TestWhoDecidesDifferentlyIsHeardForAWhile(t *testing.T) {
 	const overlap = 10 * time.Second
 	for _, versions := range [][2]string{{"6.2.14", "7.0.0"}, {"7.0.0", "6.2.14"}} {

@@ -13,7 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// clock is what is known about a server's clock, from all connections to it.
+// clock has the knowledge about a server's clock, from all connections to it.
 type clock struct {
 	mu           sync.Mutex // guards the fields below; never held during I/O
 	last         pipe.Clock // the result of the last connection that asked
@@ -124,7 +124,8 @@ func (s *Server) askTime(ctx context.Context, conn redis.Conn) (a timeReply) {
 	return a
 }
 
-// Timed gets what is known about the server's clock after each question.
+// Timed gets the Clock of a connection after each question for the time. off is how far the server's
+// clock has been set.
 func (s *Server) Timed(c pipe.Clock, off time.Duration) {
 	s.clock.mu.Lock()
 	s.clock.last = c

@@ -28,7 +28,7 @@ func (f *fixture) instance(instance string) {
 	f.news <- topology.Layout{Servers: []topology.Server{{Name: "host", Instance: instance}}}
 }
 
-// TestADialHasItsOwnLimit, which is longer than that of a round trip.
+// TestADialHasItsOwnLimit, which is longer than the limit of a round trip.
 func TestADialHasItsOwnLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := redistest.StartVirtual(redistest.MiniOptions{})

@@ -33,7 +33,7 @@ var (
 	errDown   = errors.New("connection refused")
 )
 
-// fixture is a Router whose Layouts the test says, with what it told its user.
+// fixture is a Router whose Layouts come from the test. It records the calls of the Router's user.
 type fixture struct {
 	t       *testing.T
 	router  *servers.Router

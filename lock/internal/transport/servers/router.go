@@ -193,8 +193,8 @@ func (r *Router) moveSlot(slot int, name string) *Server {
 	return s
 }
 
-// tooMany returns an error if the servers of l, or the new ones and those that are not yet
-// retired, are too many.
+// tooMany returns an error if l has too many servers, or if there would be too many with the
+// servers that are not yet retired.
 func (r *Router) tooMany(l topology.Layout) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -119,8 +119,8 @@ func TestSendWaitsForTheFirstLayout(t *testing.T) {
 	}
 }
 
-// TestAServerIsOpenedOnce, however many ask for it, and keeps nobody who needs
-// another one.
+// TestAServerIsOpenedOnce, however many callers ask for it. Callers of another server need not
+// wait.
 func TestAServerIsOpenedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})

@@ -18,7 +18,7 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// Server has everything that belongs to one server: its connections for commands, the
+// Server has all parts that belong to one server: its connections for commands, the
 // connection that subscribes, and the user's Attachment. Servers share nothing, so a
 // server that hangs delays only its own requests. All methods are safe for concurrent
 // use.
