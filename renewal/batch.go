@@ -43,13 +43,13 @@ type Batch struct {
 	lane *Lane // immutable
 
 	// owned by the goroutine in Renew
-	owners   []Owner // of the leases as taken, even of leases that end meanwhile
-	outcomes []outcome
-	live     []int
-	final    []bool  // at the last Send: the store must not extend the lease
-	sent     bool    // Send has called write
-	stamp    instant // before the first byte
-	err      error   // why there is no answer
+	owners       []Owner // of the leases as taken, even of leases that end meanwhile
+	outcomes     []outcome
+	live         []int
+	isNotRenewed []bool  // at the last Send: the store must not extend the lease
+	sent         bool    // Send has called write
+	stamp        instant // before the first byte
+	err          error   // why there is no answer
 
 	// guarded by lane.mu
 	flight  group         // the leases
@@ -77,7 +77,7 @@ func (b *Batch) TTL() time.Duration { return b.lane.dog.cfg.TTL }
 // Confirm). Then the Renewer must ask the store whether the owner still has the
 // lease, and must not extend the lease. The write function of Send may call
 // Fixed.
-func (b *Batch) Fixed(i int) bool { return b.final[i] }
+func (b *Batch) Fixed(i int) bool { return b.isNotRenewed[i] }
 
 // Send calls write, which must write one request for the leases live, given by
 // their indexes. These are the leases that have not ended since the batch was
@@ -104,7 +104,7 @@ func (b *Batch) Send(write func(live []int, by time.Time) error) ([]int, error) 
 	if !b.sent {
 		b.sent, b.stamp = true, dog.now()
 	}
-	if err := write(b.live, dog.timeOf(by)); err != nil {
+	if err := write(b.live, dog.timerTime(by)); err != nil {
 		b.err = err
 		return b.live, err
 	}
@@ -116,14 +116,14 @@ func (b *Batch) Send(write func(live []int, by time.Time) error) ([]int, error) 
 func (b *Batch) beginWriting() instant {
 	b.lane.mu.Lock()
 	defer b.lane.mu.Unlock()
-	b.live, b.final = b.live[:0], append(b.final[:0], make([]bool, len(b.owners))...)
+	b.live, b.isNotRenewed = b.live[:0], append(b.isNotRenewed[:0], make([]bool, len(b.owners))...)
 	earliest := never
 	for i, l := range b.flight.leases {
 		if l != nil && b.outcomes[i] == unknown {
 			b.live = append(b.live, i)
 			l.flags &^= doubted
-			if b.final[i] = l.final(); !b.final[i] {
-				l.flags |= asked
+			if b.isNotRenewed[i] = l.isNotRenewed(); !b.isNotRenewed[i] {
+				l.flags |= writtenOnce
 			}
 			earliest = min(earliest, instant(l.trust.Load()))
 		}
@@ -175,7 +175,7 @@ var errSilent = errors.New("renewal: the Renewer reported neither an answer nor 
 // run calls the Renewer with the leases in b.flight. Their latest end of trust is
 // end.
 func (b *Batch) run(end instant) {
-	ctx, cancel := context.WithDeadline(b.lane.ctx, b.lane.dog.timeOf(end))
+	ctx, cancel := context.WithDeadline(b.lane.ctx, b.lane.dog.timerTime(end))
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {

@@ -36,28 +36,28 @@ func (t instant) plus(d time.Duration) instant {
 // epoch is a time in which the machine was not suspended and the wall clock was not
 // set. It is immutable. All durations count from the watchdog's start.
 type epoch struct {
-	from   time.Duration // when it was noticed, by the monotonic clock
-	ahead  time.Duration // how far the wall clock has moved against the monotonic clock
-	slept  time.Duration // how long the machine was suspended
-	before *epoch        // the epoch before it; nil if that is the watchdog's start or was forgotten
+	from     time.Duration // when it was noticed, by the monotonic clock
+	ahead    time.Duration // how far the wall clock has moved against the monotonic clock
+	slept    time.Duration // how long the machine was suspended
+	previous *epoch        // the epoch before it; nil if that is the watchdog's start or was forgotten
 }
 
 // maxEpochs is how many epochs are remembered, for requests that were sent in one of them.
 const maxEpochs = 4
 
-// newest returns a copy of the newest n epochs of e.
-func (e *epoch) newest(n int) *epoch {
+// copyNewest returns a copy of the newest n epochs of e.
+func (e *epoch) copyNewest(n int) *epoch {
 	if e == nil || n == 0 {
 		return nil
 	}
 	c := *e
-	c.before = e.before.newest(n - 1)
+	c.previous = e.previous.copyNewest(n - 1)
 	return &c
 }
 
-// read returns the time of t by the monotonic clock, and how far the wall clock has
+// readClocks returns the time of t by the monotonic clock, and how far the wall clock has
 // moved against that clock, since the watchdog's start.
-func (w *Watchdog) read(t time.Time) (mono, ahead time.Duration) {
+func (w *Watchdog) readClocks(t time.Time) (mono, ahead time.Duration) {
 	mono = t.Sub(w.base)
 	ahead = time.Duration(t.UnixNano()-w.base.UnixNano()) - mono
 	if w.skew != nil {
@@ -66,57 +66,57 @@ func (w *Watchdog) read(t time.Time) (mono, ahead time.Duration) {
 	return mono, ahead
 }
 
-// fits reports whether the wall clock can have been so far ahead in the epoch e.
-func (w *Watchdog) fits(e *epoch, ahead time.Duration) bool {
+// epochFits reports whether the wall clock can have been so far ahead in the epoch e.
+func (w *Watchdog) epochFits(e *epoch, ahead time.Duration) bool {
 	return (ahead - e.ahead).Abs() <= w.cfg.Tick
 }
 
 // now returns the present instant.
 func (w *Watchdog) now() instant {
-	mono, ahead := w.read(time.Now())
+	mono, ahead := w.readClocks(time.Now())
 	e := w.epoch.Load()
-	if !w.fits(e, ahead) {
-		e = w.look()
+	if !w.epochFits(e, ahead) {
+		e = w.currentEpoch()
 	}
 	return instant(mono + e.slept)
 }
 
-// at returns the instant of t, when a request was sent. If it is unclear whether the
+// instantOf returns the instant of t, when a request was sent. If it is unclear whether the
 // machine was suspended before t or after it, at returns the earlier instant. The
 // caller must have called now after t.
-func (w *Watchdog) at(t time.Time) instant {
-	mono, ahead := w.read(t)
-	for e := w.epoch.Load(); e != nil; e = e.before {
-		if mono >= e.from || w.fits(e, ahead) && (e.before == nil || !w.fits(e.before, ahead)) {
+func (w *Watchdog) instantOf(t time.Time) instant {
+	mono, ahead := w.readClocks(t)
+	for e := w.epoch.Load(); e != nil; e = e.previous {
+		if mono >= e.from || w.epochFits(e, ahead) && (e.previous == nil || !w.epochFits(e.previous, ahead)) {
 			return instant(mono + e.slept)
 		}
 	}
 	return instant(mono)
 }
 
-// timeOf returns t for Go's timers, which run by the monotonic clock. If the machine
+// timerTime returns t for Go's timers, which run by the monotonic clock. If the machine
 // is suspended, the result is later than t from then on.
-func (w *Watchdog) timeOf(t instant) time.Time {
+func (w *Watchdog) timerTime(t instant) time.Time {
 	w.now() // notices a suspension
 	return w.base.Add(time.Duration(t) - w.epoch.Load().slept)
 }
 
-// look reads all clocks and returns the epoch that lasts now.
-func (w *Watchdog) look() *epoch {
-	w.looking.Lock()
-	defer w.looking.Unlock()
+// currentEpoch reads all clocks and returns the epoch that lasts now.
+func (w *Watchdog) currentEpoch() *epoch {
+	w.epochMu.Lock()
+	defer w.epochMu.Unlock()
 	e := w.epoch.Load()
-	_, ahead := w.read(time.Now())
-	mono, again := w.read(time.Now())
+	_, ahead := w.readClocks(time.Now())
+	mono, again := w.readClocks(time.Now())
 	ahead = max(ahead, again) // a process that is stopped between its two clocks, of which the wall clock is read first, reads too little
 	slept := e.slept + max(ahead-e.ahead, 0)
-	if w.suspended != nil {
-		slept = max(w.suspended()-w.before, e.slept)
+	if w.suspendedTime != nil {
+		slept = max(w.suspendedTime()-w.suspendedBefore, e.slept)
 	}
-	if w.fits(e, ahead) && slept-e.slept <= w.cfg.Tick {
+	if w.epochFits(e, ahead) && slept-e.slept <= w.cfg.Tick {
 		return e
 	}
-	e = &epoch{mono, ahead, slept, e.newest(maxEpochs - 1)}
+	e = &epoch{mono, ahead, slept, e.copyNewest(maxEpochs - 1)}
 	w.epoch.Store(e)
 	return e
 }
@@ -127,10 +127,10 @@ func (cfg Config) clockPeriod() time.Duration {
 
 // watchClock makes sure that the clocks are compared from now on.
 func (w *Watchdog) watchClock() {
-	if w.watching.Load() || w.watching.Swap(true) {
+	if w.isWatching.Load() || w.isWatching.Swap(true) {
 		return
 	}
-	w.beat.Store(int64(w.now()))
+	w.lastComparison.Store(int64(w.now()))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -159,15 +159,15 @@ func (w *Watchdog) stopClockLocked() {
 // compareClocks is called once in a clockPeriod while there are leases.
 func (w *Watchdog) compareClocks() {
 	defer w.wg.Done()
-	e := w.look()
+	e := w.currentEpoch()
 	now := w.now() // once, or what stands still in between would go unseen
 	if still := w.standstill(now); still != nil {
-		w.still.Store(still)
-		w.stood.Add(int64(still.to - still.from))
+		w.lastStandstill.Store(still)
+		w.standstillTime.Add(int64(still.to - still.from))
 	}
-	w.beat.Store(int64(now))
+	w.lastComparison.Store(int64(now))
 	lanes := w.snapshotLanes()
-	w.watching.Store(false) // a Hold from here on arms the timer, or is counted below
+	w.isWatching.Store(false) // a Hold from here on arms the timer, or is counted below
 	leases := 0
 	for _, ln := range lanes {
 		ln.mu.Lock()
@@ -175,13 +175,13 @@ func (w *Watchdog) compareClocks() {
 		ln.mu.Unlock()
 	}
 	w.mu.Lock()
-	if w.closed || leases == 0 || w.watching.Swap(true) {
+	if w.closed || leases == 0 || w.isWatching.Swap(true) {
 		w.mu.Unlock()
 		return
 	}
 	w.armClockLocked()
 	w.mu.Unlock()
-	if slept := int64(e.slept); w.corrected.Swap(slept) != slept {
+	if slept := int64(e.slept); w.correctedFor.Swap(slept) != slept {
 		for _, ln := range lanes {
 			ln.correctTimers()
 		}
@@ -189,7 +189,7 @@ func (w *Watchdog) compareClocks() {
 	// The wall clock was set, or a virtual machine was paused with all of its clocks. Only
 	// the store knows which.
 	set := int64(e.ahead - e.slept)
-	if time.Duration(set-w.set.Swap(set)) > w.cfg.Tick {
+	if time.Duration(set-w.clockSetBy.Swap(set)) > w.cfg.Tick {
 		for _, ln := range lanes {
 			ln.Verify()
 		}
@@ -217,7 +217,7 @@ type period struct{ from, to instant }
 // standstill returns the time until now in which compareClocks should have been called and was not,
 // because the process or the machine stood still. It returns nil if that is short.
 func (w *Watchdog) standstill(now instant) *period {
-	due := instant(w.beat.Load()).plus(w.cfg.clockPeriod())
+	due := instant(w.lastComparison.Load()).plus(w.cfg.clockPeriod())
 	if now < due.plus(w.cfg.clockPeriod()) {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (w *Watchdog) standstill(now instant) *period {
 // stoodStill reports whether the process stood still at the instant end.
 func (w *Watchdog) stoodStill(end instant) bool {
 	// compareClocks notes a standstill before it ends it, so it is looked for in the other order.
-	for _, p := range []*period{w.standstill(w.now()), w.still.Load()} {
+	for _, p := range []*period{w.standstill(w.now()), w.lastStandstill.Load()} {
 		if p != nil && p.from <= end && end <= p.to {
 			return true
 		}

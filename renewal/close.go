@@ -12,7 +12,7 @@ import (
 // lane stay in the watchdog's Stats.
 func (ln *Lane) Close() {
 	w := ln.dog
-	w.end(ln)
+	w.closeLane(ln)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := slices.Index(w.lanes, ln)
@@ -24,16 +24,16 @@ func (ln *Lane) Close() {
 	counted := ln.stats
 	ln.mu.Unlock()
 	counted.inFlight = 0
-	w.past.add(&counted)
+	w.closedLanes.add(&counted)
 }
 
-// end closes the lane and calls Lost for its leases.
-func (w *Watchdog) end(ln *Lane) {
+// closeLane closes the lane and calls Lost for its leases.
+func (w *Watchdog) closeLane(ln *Lane) {
 	gone, written := ln.close()
 	for _, c := range written {
-		w.await(c, w.now().plus(w.cfg.TTL)) // so that no renewal of a lease is sent after its owner was told
+		w.awaitWritten(c, w.now().plus(w.cfg.TTL)) // so that no renewal of a lease is sent after its owner was told
 	}
-	tell(gone)
+	notifyLost(gone)
 }
 
 // Close stops all renewals, calls Owner.Lost(Closed) for every lease that is
@@ -48,7 +48,7 @@ func (w *Watchdog) Close() {
 	w.cancel()
 	w.wheel.Stop()
 	for _, ln := range w.snapshotLanes() {
-		w.end(ln)
+		w.closeLane(ln)
 	}
 	w.wg.Wait()
 	<-w.wheel.Done()

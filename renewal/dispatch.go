@@ -4,16 +4,16 @@ import "time"
 
 // dispatch is the body of a dispatcher.
 func (ln *Lane) dispatch(b *Batch) {
-	for ln.take(b) {
-		if rest, recovered := ln.settle(b); rest > 0 {
+	for ln.runBatch(b) {
+		if rest, recovered := ln.applyOutcomes(b); rest > 0 {
 			ln.pause(rest, recovered)
 		}
 	}
 }
 
-// take waits for due leases, sends a batch of them and returns true. It returns
+// runBatch waits for due leases, sends a batch of them and returns true. It returns
 // false when the lane is closed.
-func (ln *Lane) take(b *Batch) bool {
+func (ln *Lane) runBatch(b *Batch) bool {
 	ln.mu.Lock()
 	for len(ln.queue) == 0 && !ln.closed {
 		ln.work.Wait()
@@ -22,15 +22,15 @@ func (ln *Lane) take(b *Batch) bool {
 		ln.mu.Unlock()
 		return false
 	}
-	end := ln.takeLocked(b, ln.dog.now())
+	end := ln.fillBatchLocked(b, ln.dog.now())
 	ln.mu.Unlock()
 	b.run(end)
 	return true
 }
 
-// takeLocked fills b from the queue, nearest end of trust first, and returns
+// fillBatchLocked fills b from the queue, nearest end of trust first, and returns
 // the latest end of trust in it.
-func (ln *Lane) takeLocked(b *Batch, now instant) instant {
+func (ln *Lane) fillBatchLocked(b *Batch, now instant) instant {
 	room, limit := ln.dog.cfg.MaxBatch, ln.queue[0].limit
 	if b.limited = limit > 0; b.limited {
 		room = min(room, limit)
@@ -42,7 +42,7 @@ func (ln *Lane) takeLocked(b *Batch, now instant) instant {
 		end = max(end, b.fillLocked(c.leases[len(c.leases)-n:]))
 		c.leases = c.leases[:len(c.leases)-n]
 		if c.live -= n; c.live == 0 {
-			ln.dropLocked(c)
+			ln.dropGroupLocked(c)
 		}
 		room -= n
 		if room == 0 || b.limited || len(ln.queue) == 0 || ln.queue[0].limit > 0 {
@@ -50,7 +50,7 @@ func (ln *Lane) takeLocked(b *Batch, now instant) instant {
 		}
 	}
 	b.flight.armLocked(now)
-	ln.stats.launch(len(b.owners))
+	ln.stats.countSent(len(b.owners))
 	return end
 }
 
@@ -72,11 +72,11 @@ func (b *Batch) fillLocked(leases []*Lease) instant {
 	return end
 }
 
-// settle applies the outcomes of b and empties b. A lease that was released, lost or
-// moved meanwhile is no longer in b. If the store does not answer, settle returns how
+// applyOutcomes applies the outcomes of b and empties b. A lease that was released, lost or
+// moved meanwhile is no longer in b. If the store does not answer, applyOutcomes returns how
 // long the dispatcher should rest, and a channel that is closed as soon as the store
 // answers any dispatcher of the lane.
-func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{}) {
+func (ln *Lane) applyOutcomes(b *Batch) (rest time.Duration, recovered <-chan struct{}) {
 	dog := ln.dog
 	var gone []*Lease
 	ln.mu.Lock()
@@ -85,7 +85,7 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 	if b.sent {
 		sent = b.stamp
 	}
-	answered := ln.answeredLocked(b)
+	answered := ln.noteAnswerLocked(b)
 	yes := dog.trustFrom(b.stamp, dog.cfg.TTL)
 	report := BatchReport{Lane: ln.name, Leases: len(b.owners), Took: time.Duration(now - sent), Err: b.err}
 	lag := instant(0)
@@ -100,7 +100,7 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 			report.Lost++
 			l.loseLocked(ln, NotOwner)
 			gone = append(gone, l)
-		case !l.trusted(now): // whatever the store answered, it answered too late
+		case !l.isTrusted(now): // whatever the store answered, it answered too late
 			l.loseLocked(ln, TrustEnded)
 			gone = append(gone, l)
 		case v == unknown:
@@ -108,7 +108,7 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 			unsure = append(unsure, l)
 		default:
 			report.Renewed++
-			ln.renewedLocked(l, sent, now, yes)
+			ln.applyRenewedLocked(l, sent, now, yes)
 		}
 	}
 	report.Lag = time.Duration(lag)
@@ -118,12 +118,12 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 			ln.retryLocked(l, now)
 		}
 	} else {
-		rest, recovered = ln.failedLocked(b, unsure, now)
+		rest, recovered = ln.requeueFailedLocked(b, unsure, now)
 	}
-	ln.stats.land(&report, answered)
+	ln.stats.countAnswered(&report, answered)
 	b.emptyLocked()
 	ln.mu.Unlock()
-	tell(gone)
+	notifyLost(gone)
 	dog.hooks.post(report)
 	return rest, recovered
 }
@@ -136,47 +136,47 @@ func (b *Batch) emptyLocked() {
 	b.owners, b.outcomes, b.sent, b.err = b.owners[:0], b.outcomes[:0], false, nil
 }
 
-// renewedLocked notes a positive answer for l, and files l until it is due again.
-func (ln *Lane) renewedLocked(l *Lease, sent, now, yes instant) {
+// applyRenewedLocked notes a positive answer for l, and files l until it is due again.
+func (ln *Lane) applyRenewedLocked(l *Lease, sent, now, yes instant) {
 	// An answer to a request that was written before Verify may be the old server's.
-	l.check = sent < ln.verified || l.flags&doubted != 0
+	l.mustVerify = sent < ln.lastVerify || l.flags&doubted != 0
 	l.home, l.fails, l.moves, l.flags = nil, 0, 0, 0
-	final := l.final()
-	if !final {
+	isNotRenewed := l.isNotRenewed()
+	if !isNotRenewed {
 		l.trustLocked(yes)
 	}
 	switch {
-	case l.check:
-		ln.fileLocked(l, now, now)
+	case l.mustVerify:
+		ln.scheduleLocked(l, now, now)
 		return
-	case final, sent < l.due:
+	case isNotRenewed, sent < l.due:
 		// Because of Verify, the store was asked about l before its due time. l keeps its
 		// due time, so that leases that are verified together are not renewed together
 		// ever after.
-		ln.fileLocked(l, l.due, now)
+		ln.scheduleLocked(l, l.due, now)
 		return
 	}
 	ln.stats.lag.Record(time.Duration(sent-l.due), 1)
 	ln.stats.late.Record(time.Duration(now-l.due), 1)
 	l.due = ln.nextDueLocked(l, sent, now)
-	ln.fileLocked(l, l.due, now)
+	ln.scheduleLocked(l, l.due, now)
 }
 
 // retryLocked files a lease with an unknown outcome, to be sent again.
 func (ln *Lane) retryLocked(l *Lease, now instant) {
 	l.fails = min(l.fails, 254) + 1
-	ln.fileLocked(l, ln.dog.window(now.plus(ln.dog.backoff(int(l.fails)))), now)
+	ln.scheduleLocked(l, ln.dog.window(now.plus(ln.dog.backoff(int(l.fails)))), now)
 }
 
-// answeredLocked reports whether the store answered b. An answer ends the lane's row of
+// noteAnswerLocked reports whether the store answered b. An answer ends the lane's row of
 // failures. A batch without a lease that was left to be sent counts as answered, but
 // does not end the row.
-func (ln *Lane) answeredLocked(b *Batch) bool {
+func (ln *Lane) noteAnswerLocked(b *Batch) bool {
 	for _, v := range b.outcomes {
 		if v == unknown {
 			continue
 		}
-		ln.fails = 0
+		ln.failures = 0
 		if ln.recovered != nil {
 			close(ln.recovered)
 			ln.recovered = nil
@@ -192,12 +192,12 @@ func (ln *Lane) answeredLocked(b *Batch) bool {
 	return false
 }
 
-// failedLocked puts leases that failed together back into the queue. They stay
-// together. If they fail once more, failedLocked halves them, so that a lease that
+// requeueFailedLocked puts leases that failed together back into the queue. They stay
+// together. If they fail once more, requeueFailedLocked halves them, so that a lease that
 // makes its batches fail is soon alone. Alone it backs off, and its failures do not
 // count for the lane. Otherwise the first failure costs no time. After more
 // failures, the lane's dispatchers rest between their tries.
-func (ln *Lane) failedLocked(b *Batch, leases []*Lease, now instant) (time.Duration, <-chan struct{}) {
+func (ln *Lane) requeueFailedLocked(b *Batch, leases []*Lease, now instant) (time.Duration, <-chan struct{}) {
 	size := len(leases)
 	if b.limited {
 		size = (size + 1) / 2
@@ -206,29 +206,29 @@ func (ln *Lane) failedLocked(b *Batch, leases []*Lease, now instant) (time.Durat
 	case 0:
 	case 1:
 		leases[0].home = nil
-		leases[0].flags |= alone
+		leases[0].flags |= sentAlone
 		ln.retryLocked(leases[0], now)
 	default:
 		for len(leases) > 0 {
 			n := min(size, len(leases))
-			ln.againLocked(leases[:n], now)
+			ln.requeueGroupLocked(leases[:n], now)
 			leases = leases[n:]
 		}
 	}
 	if b.limited && len(b.owners) == 1 && ln.dog.cfg.MaxBatch > 1 {
 		return 0, nil
 	}
-	if ln.fails++; ln.fails < 2 {
+	if ln.failures++; ln.failures < 2 {
 		return 0, nil
 	}
 	if ln.recovered == nil {
 		ln.recovered = make(chan struct{})
 	}
-	return ln.dog.backoff(ln.fails - 1), ln.recovered
+	return ln.dog.backoff(ln.failures - 1), ln.recovered
 }
 
-// againLocked puts leases into the queue as one group.
-func (ln *Lane) againLocked(leases []*Lease, now instant) {
+// requeueGroupLocked puts leases into the queue as one group.
+func (ln *Lane) requeueGroupLocked(leases []*Lease, now instant) {
 	c := ln.newGroupLocked(queued)
 	for _, l := range leases {
 		l.fails = min(l.fails, 254) + 1

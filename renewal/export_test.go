@@ -6,7 +6,7 @@ import "time"
 // for suspended, which is nil on a system that cannot tell. It must be called before the
 // first lane.
 func (w *Watchdog) SetClocks(skew func(time.Time) time.Duration, suspended func() time.Duration) {
-	w.skew, w.suspended, w.before = skew, suspended, 0
+	w.skew, w.suspendedTime, w.suspendedBefore = skew, suspended, 0
 }
 
 // InSlots is how many leases of the lane have a slot.

@@ -38,7 +38,7 @@ type group struct {
 }
 
 // Fire is called by the wheel's driver.
-func (c *group) Fire(*wheel.Timer) { c.lane.visit(c) }
+func (c *group) Fire(*wheel.Timer) { c.lane.visitGroup(c) }
 
 // addLocked puts l into c; the caller arms c.
 func (c *group) addLocked(l *Lease) {
@@ -65,7 +65,7 @@ func (c *group) removeLocked(l *Lease) {
 	c.leases[last] = nil
 	c.leases = c.leases[:last]
 	if last == 0 {
-		c.lane.dropLocked(c)
+		c.lane.dropGroupLocked(c)
 	}
 }
 

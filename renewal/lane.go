@@ -18,19 +18,19 @@ type Lane struct {
 	ctx     context.Context // ends at Close
 	batches []*Batch        // one a dispatcher
 
-	mu        sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
-	work      sync.Cond  // on mu: queue is not empty, or closed
-	closed    bool
-	windows   map[int64]*group // waiting groups by due time
-	fixed     map[int64]*group // fixed leases, by the window of their end of trust when filed
-	slots     slots
-	last      *group        // of windows or fixed: the group that was asked for last
-	queue     queue         // of due groups
-	spare     []*group      // empty ones to be used again
-	verified  instant       // when Verify was last called
-	fails     int           // batches in a row that the store did not answer
-	recovered chan struct{} // closed at the next answer; nil if no dispatcher waits for it
-	stats     laneStats
+	mu         sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
+	work       sync.Cond  // on mu: queue is not empty, or closed
+	closed     bool
+	windows    map[int64]*group // waiting groups by due time
+	fixed      map[int64]*group // fixed leases, by the window of their end of trust when filed
+	slots      slots
+	lastGroup  *group        // of windows or fixed: what groupOfLocked returned last
+	queue      queue         // of due groups
+	spare      []*group      // empty ones to be used again
+	lastVerify instant       // when Verify was last called
+	failures   int           // batches in a row that the store did not answer
+	recovered  chan struct{} // closed at the next answer; nil if no dispatcher waits for it
+	stats      laneStats
 }
 
 // maxSpare limits Lane.spare. Per window, one group is made and one is dropped.
@@ -73,17 +73,17 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 		panic("renewal: bug: Hold of a lease that was held before")
 	}
 	now := dog.now()
-	sent := dog.at(terms.Stamp)
-	l.fixed = terms.Fixed
-	l.until = never
+	sent := dog.instantOf(terms.Stamp)
+	l.isFixed = terms.Fixed
+	l.holdEnd = never
 	if !terms.MaxHoldEnd.IsZero() {
-		l.until = dog.at(terms.MaxHoldEnd)
+		l.holdEnd = dog.instantOf(terms.MaxHoldEnd)
 	} else if dog.cfg.MaxHold > 0 {
-		l.until = sent.plus(dog.cfg.MaxHold)
+		l.holdEnd = sent.plus(dog.cfg.MaxHold)
 	}
 	l.trust.Store(0)
 	l.trustLocked(dog.trustFrom(sent, terms.TTL))
-	if !l.trusted(now) {
+	if !l.isTrusted(now) {
 		ln.mu.Unlock()
 		return ErrTrustEnded
 	}
@@ -92,33 +92,33 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	l.state.Store(uint32(held))
 	l.due = ln.firstDueLocked(l, now)
 	ln.stats.leases++
-	ln.fileLocked(l, l.due, now)
+	ln.scheduleLocked(l, l.due, now)
 	ln.mu.Unlock()
 	dog.watchClock()
 	return nil
 }
 
-// fileLocked puts l into the group in which it waits. l waits to be renewed at the
+// scheduleLocked puts l into the group in which it waits. l waits to be renewed at the
 // instant at, or for its end of trust if it is not renewed (any more).
-func (ln *Lane) fileLocked(l *Lease, at, now instant) {
+func (ln *Lane) scheduleLocked(l *Lease, at, now instant) {
 	var c *group
-	if l.final() && !l.check {
+	if l.isNotRenewed() && !l.mustVerify {
 		ln.leaveSlotLocked(l)
-		c = ln.windowLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/instant(ln.dog.slack)))
+		c = ln.groupOfLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/instant(ln.dog.slack)))
 	} else {
 		// Leases that must be sent alone are in groups of their own.
 		window := int64(at) << 1
-		if l.flags&alone != 0 {
+		if l.flags&sentAlone != 0 {
 			window |= 1
 		}
-		c = ln.windowLocked(ln.windows, waiting, window)
+		c = ln.groupOfLocked(ln.windows, waiting, window)
 	}
 	c.addLocked(l)
 	c.armLocked(now)
 }
 
-func (ln *Lane) windowLocked(in map[int64]*group, k kind, window int64) *group {
-	if c := ln.last; c != nil && c.window == window && c.kind == k {
+func (ln *Lane) groupOfLocked(in map[int64]*group, k kind, window int64) *group {
+	if c := ln.lastGroup; c != nil && c.window == window && c.kind == k {
 		return c
 	}
 	c := in[window]
@@ -131,7 +131,7 @@ func (ln *Lane) windowLocked(in map[int64]*group, k kind, window int64) *group {
 		}
 		in[window] = c
 	}
-	ln.last = c
+	ln.lastGroup = c
 	return c
 }
 
@@ -148,8 +148,8 @@ func (ln *Lane) newGroupLocked(k kind) *group {
 	return c
 }
 
-// dropLocked forgets a group that has become empty.
-func (ln *Lane) dropLocked(c *group) {
+// dropGroupLocked forgets a group that has become empty.
+func (ln *Lane) dropGroupLocked(c *group) {
 	switch c.kind {
 	case waiting:
 		delete(ln.windows, c.window)
@@ -165,9 +165,9 @@ func (ln *Lane) dropLocked(c *group) {
 	}
 }
 
-// visit is called when c's timer fires. It ends the leases whose trust has ended, and
+// visitGroup is called when c's timer fires. It ends the leases whose trust has ended, and
 // queues the group if it is due.
-func (ln *Lane) visit(c *group) {
+func (ln *Lane) visitGroup(c *group) {
 	ln.mu.Lock()
 	c.armed = never
 	if ln.closed || c.live == 0 {
@@ -188,7 +188,7 @@ func (ln *Lane) visit(c *group) {
 	}
 	c.armLocked(now)
 	ln.mu.Unlock()
-	tell(ended)
+	notifyLost(ended)
 }
 
 // soloBatches is how many batches one dispatcher sends before others help.
@@ -210,29 +210,29 @@ func (ln *Lane) enqueueLocked(c *group, now instant) {
 	}
 }
 
-// tell calls the owners of leases that were lost. If one of them panics or calls
+// notifyLost calls the owners of leases that were lost. If one of them panics or calls
 // Goexit, the others are told all the same.
-func tell(lost []*Lease) {
+func notifyLost(lost []*Lease) {
 	for len(lost) > 0 {
 		l := lost[0]
 		lost = lost[1:]
-		tellOne(l, lost)
+		notifyOne(l, lost)
 	}
 }
 
-func tellOne(l *Lease, others []*Lease) {
+func notifyOne(l *Lease, others []*Lease) {
 	returned := false
 	defer func() {
 		if !returned {
-			tell(others)
+			notifyLost(others)
 		}
 	}()
 	l.owner.Lost(l.reason) // reason is final once the lease is lost
 	returned = true
 }
 
-// queuedLocked counts the leases that are due and not in a batch.
-func (ln *Lane) queuedLocked() int {
+// countQueuedLocked counts the leases that are due and not in a batch.
+func (ln *Lane) countQueuedLocked() int {
 	n := 0
 	for _, c := range ln.queue {
 		n += c.live
@@ -256,7 +256,7 @@ func (w *Watchdog) window(t instant) instant { return t - t%instant(w.slack) }
 func (ln *Lane) firstDueLocked(l *Lease, now instant) instant {
 	l.slot = ln.slots.join()
 	due := ln.slots.next(l.slot, now)
-	if latest := ln.latestLocked(l, now); due > latest {
+	if latest := ln.latestDueLocked(l, now); due > latest {
 		part := float64(due-now) / float64(ln.dog.interval)
 		due = ln.dog.window(now.plus(time.Duration(part * float64(latest-now))))
 	}
@@ -272,15 +272,15 @@ func (ln *Lane) nextDueLocked(l *Lease, sent, now instant) instant {
 		l.slot = ln.slots.keep(l.slot, now)
 	}
 	due := ln.slots.after(l.slot, sent)
-	if latest := ln.latestLocked(l, now); due > latest {
+	if latest := ln.latestDueLocked(l, now); due > latest {
 		due = ln.dog.window(latest)
 	}
 	return due
 }
 
-// latestLocked returns when l must be renewed at the latest, so that half of its
+// latestDueLocked returns when l must be renewed at the latest, so that half of its
 // trust is left.
-func (ln *Lane) latestLocked(l *Lease, now instant) instant {
+func (ln *Lane) latestDueLocked(l *Lease, now instant) instant {
 	return now + max(instant(l.trust.Load())-now, 0)/2
 }
 

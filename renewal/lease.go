@@ -33,8 +33,8 @@ type Lease struct {
 	_ noCopy
 
 	// immutable after Hold
-	owner Owner
-	until instant // MaxHold's end, or never
+	owner   Owner
+	holdEnd instant // MaxHold's end, or never
 
 	// lane is the lease's lane, whose lock guards the rest. Hold writes it, and Move
 	// writes it under the locks of both lanes.
@@ -45,23 +45,23 @@ type Lease struct {
 	state atomic.Uint32
 
 	// guarded by the lane's lock
-	pos    int32   // in home.leases
-	home   *group  // where it is: a window, the queue or a batch
-	due    instant // when its renewal is (or was) due
-	slot   uint16  // 0: none yet, or it is not renewed
-	fixed  bool    // not renewed
-	check  bool    // the store must be asked about it even if it is final, because of Verify or Confirm
-	flags  uint8   // alone, asked
-	fails  uint8   // unknown outcomes in a row; saturates
-	moves  uint8   // out of batches in a row, at most maxMoves
-	reason Reason  // why it is lost
+	pos        int32   // in home.leases
+	home       *group  // where it is: a window, the queue or a batch
+	due        instant // when its renewal is (or was) due
+	slot       uint16  // 0: none yet, or it is not renewed
+	isFixed    bool    // not renewed
+	mustVerify bool    // the store must be asked about it even if it is not renewed, because of Verify or Confirm
+	flags      uint8   // sentAlone and the others below
+	fails      uint8   // unknown outcomes in a row; saturates
+	moves      uint8   // out of batches in a row, at most maxMoves
+	reason     Reason  // why it is lost
 }
 
 // The flags of a lease. A positive answer clears them.
 const (
-	alone   uint8 = 1 << iota // its renewal failed with no other lease in the batch; it is sent alone until the store answers
-	asked                     // a renewal of it was written
-	doubted                   // Confirm was called since the lease's request was written, or while the request waited to be written
+	sentAlone   uint8 = 1 << iota // its renewal failed with no other lease in the batch; it is sent alone until the store answers
+	writtenOnce                   // a renewal of it was written
+	doubted                       // Confirm was called since the lease's request was written, or while the request waited to be written
 )
 
 // noCopy makes go vet report copies.
@@ -79,11 +79,11 @@ func (l *Lease) Valid() bool {
 	if state(l.state.Load()) != held {
 		return false
 	}
-	return l.trusted(l.lane.Load().dog.now())
+	return l.isTrusted(l.lane.Load().dog.now())
 }
 
-// trusted reports whether trust lasts at now.
-func (l *Lease) trusted(now instant) bool { return now < instant(l.trust.Load()) }
+// isTrusted reports whether trust lasts at now.
+func (l *Lease) isTrusted(now instant) bool { return now < instant(l.trust.Load()) }
 
 // Deadline returns the end of trust as it is now, or the zero Time before Hold. A
 // renewal moves the end later, never earlier. A suspended machine moves the end
@@ -92,7 +92,7 @@ func (l *Lease) Deadline() time.Time {
 	if state(l.state.Load()) == unheld {
 		return time.Time{}
 	}
-	return l.lane.Load().dog.timeOf(instant(l.trust.Load()))
+	return l.lane.Load().dog.timerTime(instant(l.trust.Load()))
 }
 
 // MaxHoldEnd returns when Config.MaxHold ends the lease, even if the lease is
@@ -100,10 +100,10 @@ func (l *Lease) Deadline() time.Time {
 // limit the lease.
 func (l *Lease) MaxHoldEnd() time.Time {
 	ln := l.lane.Load()
-	if ln == nil || l.until == never {
+	if ln == nil || l.holdEnd == never {
 		return time.Time{}
 	}
-	return ln.dog.timeOf(l.until)
+	return ln.dog.timerTime(l.holdEnd)
 }
 
 // Lost reports whether the lease was lost, and why.
@@ -125,7 +125,7 @@ func (l *Lease) Unanswered() bool {
 		return false
 	}
 	defer ln.mu.Unlock()
-	return state(l.state.Load()) == lost && l.reason != NotOwner && l.reason != Closed && l.flags&asked != 0
+	return state(l.state.Load()) == lost && l.reason != NotOwner && l.reason != Closed && l.flags&writtenOnce != 0
 }
 
 // Expire ends the lease as lost if its trust has ended by the clock and the
@@ -143,7 +143,7 @@ func (l *Lease) Expire() (Reason, bool) {
 		return 0, false
 	}
 	s, now := state(l.state.Load()), ln.dog.now()
-	if s != held || l.trusted(now) {
+	if s != held || l.isTrusted(now) {
 		defer ln.mu.Unlock()
 		return l.reason, s == lost
 	}
@@ -173,7 +173,7 @@ func (l *Lease) Release() bool {
 	l.endLocked(ln, released)
 	ln.mu.Unlock()
 	if written != nil {
-		ln.dog.await(written, instant(l.trust.Load()))
+		ln.dog.awaitWritten(written, instant(l.trust.Load()))
 	}
 	return true
 }
@@ -187,8 +187,8 @@ func (l *Lease) writtenLocked() <-chan struct{} {
 	return l.home.batch.writtenLocked()
 }
 
-// await waits for a channel, at most until the instant end.
-func (w *Watchdog) await(written <-chan struct{}, end instant) {
+// awaitWritten waits for a channel, at most until the instant end.
+func (w *Watchdog) awaitWritten(written <-chan struct{}, end instant) {
 	t := time.NewTimer(time.Duration(end - w.now()))
 	defer t.Stop()
 	select {
@@ -211,7 +211,7 @@ func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
 	}
 	// The group's lower bound of trust may now be too early. The next visit of the
 	// group corrects it.
-	l.trustLocked(ln.dog.trustFrom(ln.dog.at(stamp), ttl))
+	l.trustLocked(ln.dog.trustFrom(ln.dog.instantOf(stamp), ttl))
 	return true
 }
 
@@ -224,11 +224,11 @@ func (l *Lease) SetFixed(fixed bool) {
 		return
 	}
 	defer ln.mu.Unlock()
-	if state(l.state.Load()) != held || l.fixed == fixed {
+	if state(l.state.Load()) != held || l.isFixed == fixed {
 		return
 	}
 	l.leaveLocked() // even out of a batch, whose answer does not count for l then
-	l.fixed = fixed
+	l.isFixed = fixed
 	now := ln.dog.now()
 	if fixed {
 		ln.leaveSlotLocked(l)
@@ -236,10 +236,10 @@ func (l *Lease) SetFixed(fixed bool) {
 		l.due = ln.firstDueLocked(l, now)
 	}
 	due := l.due
-	if l.check { // Verify or Confirm has made l due at once, and the store has not answered yet
+	if l.mustVerify { // Verify or Confirm has made l due at once, and the store has not answered yet
 		due = ln.dog.window(now)
 	}
-	ln.fileLocked(l, due, now)
+	ln.scheduleLocked(l, due, now)
 }
 
 // lock returns the lease's lane, locked, or nil before Hold.
@@ -265,16 +265,16 @@ func (w *Watchdog) trustFrom(sent instant, ttl time.Duration) instant {
 
 // trustLocked extends trust after a positive answer.
 func (l *Lease) trustLocked(end instant) {
-	if end > l.until && !l.fixed {
-		end = l.until
+	if end > l.holdEnd && !l.isFixed {
+		end = l.holdEnd
 	}
 	if end > instant(l.trust.Load()) {
 		l.trust.Store(int64(end))
 	}
 }
 
-// final reports whether the lease is not renewed any more. It needs the lane's lock.
-func (l *Lease) final() bool { return l.fixed || instant(l.trust.Load()) >= l.until }
+// isNotRenewed reports whether the lease is not renewed any more. It needs the lane's lock.
+func (l *Lease) isNotRenewed() bool { return l.isFixed || instant(l.trust.Load()) >= l.holdEnd }
 
 // endLocked takes the lease out of the watchdog in the terminal state s.
 func (l *Lease) endLocked(ln *Lane, s state) {
@@ -289,9 +289,9 @@ func (l *Lease) endLocked(ln *Lane, s state) {
 func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 	switch {
 	case reason != TrustEnded:
-	case l.fixed:
+	case l.isFixed:
 		reason = Expired
-	case l.final():
+	case l.isNotRenewed():
 		reason = MaxHold
 	case l.fails == 0 && ln.dog.stoodStill(instant(l.trust.Load())):
 		reason = Suspended

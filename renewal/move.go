@@ -32,10 +32,10 @@ func (l *Lease) Move(to *Lane) bool {
 	from.mu.Unlock()
 	to.mu.Unlock()
 	if written != nil {
-		from.dog.await(written, instant(l.trust.Load()))
+		from.dog.awaitWritten(written, instant(l.trust.Load()))
 	}
 	if !moved {
-		tell([]*Lease{l})
+		notifyLost([]*Lease{l})
 	}
 	return moved
 }
@@ -91,9 +91,9 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 	from.stats.leases--
 	to.stats.leases++
 	l.fails = 0
-	l.flags &^= alone
+	l.flags &^= sentAlone
 	l.lane.Store(to)
-	to.fileLocked(l, at, now)
+	to.scheduleLocked(l, at, now)
 	return true
 }
 

@@ -22,13 +22,13 @@ func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	if most := ln.dog.cfg.MaxHold; most > 0 {
 		until = now.plus(most)
 	}
-	if state(l.state.Load()) != held || !l.trusted(now) || l.final() || trust >= until {
+	if state(l.state.Load()) != held || !l.isTrusted(now) || l.isNotRenewed() || trust >= until {
 		return false
 	}
-	to.owner, to.until = owner, until
+	to.owner, to.holdEnd = owner, until
 	to.trust.Store(int64(trust))
 	to.pos, to.home, to.due = l.pos, l.home, l.due
-	to.check, to.flags, to.fails, to.moves = l.check, l.flags, l.fails, l.moves
+	to.mustVerify, to.flags, to.fails, to.moves = l.mustVerify, l.flags, l.fails, l.moves
 	to.slot, l.slot = l.slot, 0
 	to.home.leases[to.pos] = to
 	to.lane.Store(ln)

@@ -90,16 +90,16 @@ type laneStats struct {
 	late     wheel.Histogram
 }
 
-// launch counts a batch of n leases that is about to be sent.
-func (s *laneStats) launch(n int) {
+// countSent counts a batch of n leases that is about to be sent.
+func (s *laneStats) countSent(n int) {
 	s.batches++
 	s.sent += uint64(n)
 	s.inFlight += n
 	s.sizes.Record(time.Duration(n)*time.Microsecond, 1)
 }
 
-// land counts what became of a batch.
-func (s *laneStats) land(r *BatchReport, answered bool) {
+// countAnswered counts what became of a batch.
+func (s *laneStats) countAnswered(r *BatchReport, answered bool) {
 	s.inFlight -= r.Leases
 	s.renewed += uint64(r.Renewed)
 	s.retried += uint64(r.Unknown)
@@ -141,24 +141,24 @@ func (s *laneStats) snapshot(queued int) Stats {
 // Stats returns a snapshot of all lanes together.
 func (w *Watchdog) Stats() Stats {
 	w.mu.Lock()
-	sum := w.past
+	sum := w.closedLanes
 	w.mu.Unlock()
 	queued := 0
 	for _, ln := range w.snapshotLanes() {
 		ln.mu.Lock()
 		sum.add(&ln.stats)
-		queued += ln.queuedLocked()
+		queued += ln.countQueuedLocked()
 		ln.mu.Unlock()
 	}
 	st, now := sum.snapshot(queued), w.wheel.Stats()
-	st.Blocked, st.Behind, st.Still = now.RunningFor, now.Behind, time.Duration(w.stood.Load())
+	st.Blocked, st.Behind, st.Still = now.RunningFor, now.Behind, time.Duration(w.standstillTime.Load())
 	return st
 }
 
 // Stats returns a snapshot of this lane.
 func (ln *Lane) Stats() Stats {
 	ln.mu.Lock()
-	copied, queued := ln.stats, ln.queuedLocked()
+	copied, queued := ln.stats, ln.countQueuedLocked()
 	ln.mu.Unlock()
 	return copied.snapshot(queued)
 }

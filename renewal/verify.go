@@ -18,7 +18,7 @@ func (ln *Lane) Verify() {
 		return
 	}
 	now := ln.dog.now()
-	ln.verified = now
+	ln.lastVerify = now
 	for _, end := range slices.Sorted(maps.Keys(ln.windows)) {
 		ln.enqueueLocked(ln.windows[end], now)
 	}
@@ -26,7 +26,7 @@ func (ln *Lane) Verify() {
 	for _, end := range slices.Sorted(maps.Keys(ln.fixed)) {
 		c := ln.fixed[end]
 		for _, l := range c.leases {
-			l.check = true
+			l.mustVerify = true
 		}
 		ln.enqueueLocked(c, now)
 	}
@@ -47,8 +47,8 @@ func (l *Lease) Verify() {
 	}
 	now := ln.dog.now()
 	l.leaveLocked()
-	l.check = true
-	ln.fileLocked(l, ln.dog.window(now), now)
+	l.mustVerify = true
+	ln.scheduleLocked(l, ln.dog.window(now), now)
 }
 
 // Confirm makes the Renewer soon ask the store whether the owner still has the
@@ -75,7 +75,7 @@ func (l *Lease) Confirm() {
 	default:
 		now := ln.dog.now()
 		l.leaveLocked()
-		l.check = true
-		ln.fileLocked(l, ln.dog.window(now), now)
+		l.mustVerify = true
+		ln.scheduleLocked(l, ln.dog.window(now), now)
 	}
 }

@@ -25,31 +25,31 @@ type Watchdog struct {
 	cancel   context.CancelFunc
 	hooks    *hooks // nil without Config.OnBatch
 	random   *rand.Rand
-	// suspended says how long the machine was suspended since it was started, and before is
+	// suspendedTime says how long the machine was suspended since it was started, and before is
 	// what it said at New. suspended is nil if the system cannot tell.
-	suspended func() time.Duration
-	before    time.Duration
-	skew      func(time.Time) time.Duration // how far a test has moved the wall clock; nil outside of tests
+	suspendedTime   func() time.Duration
+	suspendedBefore time.Duration
+	skew            func(time.Time) time.Duration // how far a test has moved the wall clock; nil outside of tests
 
 	// atomic
-	watching  atomic.Bool // clock is armed, or about to be armed
-	epoch     atomic.Pointer[epoch]
-	corrected atomic.Int64           // ns; epoch.slept when the timers were last armed for it
-	set       atomic.Int64           // ns; how far the wall clock was set forward when the stores were last asked because of that
-	beat      atomic.Int64           // instant; when the clocks were last compared
-	still     atomic.Pointer[period] // when the process last stood still
-	stood     atomic.Int64           // ns; how long it has stood still in all
+	isWatching     atomic.Bool // clock is armed, or about to be armed
+	epoch          atomic.Pointer[epoch]
+	correctedFor   atomic.Int64           // ns; epoch.slept when the timers were last armed for it
+	clockSetBy     atomic.Int64           // ns; how far the wall clock was set forward when the stores were last asked because of that
+	lastComparison atomic.Int64           // instant; when the clocks were last compared
+	lastStandstill atomic.Pointer[period] // when the process last stood still
+	standstillTime atomic.Int64           // ns; how long it has stood still in all
 
-	looking sync.Mutex // so that one goroutine makes a new epoch; taken last
+	epochMu sync.Mutex // so that one goroutine makes a new epoch; taken last
 
 	wg sync.WaitGroup // dispatchers and the clock's timer
 
-	mu     sync.Mutex // guards what follows; taken before a lane's lock
-	lanes  []*Lane
-	ids    int       // of lanes made so far
-	past   laneStats // of lanes that were closed
-	closed bool
-	clock  *time.Timer // compares the clocks while there are leases; nil before the first
+	mu          sync.Mutex // guards what follows; taken before a lane's lock
+	lanes       []*Lane
+	ids         int       // of lanes made so far
+	closedLanes laneStats // of lanes that were closed
+	closed      bool
+	clock       *time.Timer // compares the clocks while there are leases; nil before the first
 }
 
 // New returns a Watchdog without lanes, or one error with all faults of cfg. It
@@ -59,9 +59,9 @@ func New(cfg Config) (*Watchdog, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), suspended: suspensions()}
-	if w.epoch.Store(new(epoch)); w.suspended != nil {
-		w.before = w.suspended()
+	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), suspendedTime: suspensions()}
+	if w.epoch.Store(new(epoch)); w.suspendedTime != nil {
+		w.suspendedBefore = w.suspendedTime()
 	}
 	if w.wheel, err = wheel.New(wheel.Config{Tick: cfg.Tick}); err != nil {
 		return nil, fmt.Errorf("renewal: making the wheel: %w", err)
