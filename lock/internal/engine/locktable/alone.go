@@ -44,7 +44,7 @@ func (s *shard[H]) queueOfLocked(k Key) *queue[H] {
 	if w.q.line.First() == &w.caller {
 		w.mark = w.q.probe.Began(w.asked)
 	} else {
-		w.mark = w.q.probe.Beside()
+		w.mark = w.q.probe.BeganBeside()
 	}
 	s.stepLocked(w.q.line.Began(&w.caller))
 	return w.q

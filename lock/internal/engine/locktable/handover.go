@@ -100,12 +100,12 @@ func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
 	s.stepLocked(q.line.Handed(h.Owner(), h, &w.caller, next, now))
 	if q.line.Run() == 0 { // a script at the end of a run kept the lock, because Redis knew no other waiter
 		if x := s.strangers.near(h.Name(), now); x != nil {
-			x.Alone(now)
+			x.NoWaiters(now)
 		}
 	}
 	if q := s.queues.get(Key{h.Name(), waitqueue.QueueInRedis}); q != nil { // a name of two kinds: who waits there is told so
-		s.stepLocked(q.line.Gone(h.Owner(), h))
-		s.stepLocked(q.line.Held(next.Owner(), false, next))
+		s.stepLocked(q.line.HoldEnded(h.Owner(), h))
+		s.stepLocked(q.line.AddHold(next.Owner(), false, next))
 	}
 }
 

@@ -45,6 +45,6 @@ const (
 // Past is what a queue leaves about the hand-overs that led to a hold. A Table reads and
 // writes it under the mutex of a shard.
 type Past struct {
-	sofar            waitqueue.Sofar
+	sofar            waitqueue.RunState
 	opened, runEnded waitqueue.Instant // as in queue
 }

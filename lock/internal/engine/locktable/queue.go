@@ -153,9 +153,9 @@ func (s *shard[H]) knownLocked(q *queue[H], h H) {
 	if h.Over() {
 		return
 	}
-	q.line.Held(h.Owner(), false, h)
+	q.line.AddHold(h.Owner(), false, h)
 	if p := h.Past(); p != nil && q.key.Kind == waitqueue.Exclusive {
-		q.line.Resume(p.sofar)
+		q.line.RestoreRun(p.sofar)
 		q.opened, q.runEnded = p.opened, p.runEnded
 		*p = Past{}
 	}
@@ -174,7 +174,7 @@ func (s *shard[H]) dropLocked(q *queue[H]) *queue[H] {
 	var none H
 	if h := s.holds.get(q.key.Name); h != none && q.line.Run() > 0 {
 		if p := h.Past(); p != nil {
-			*p = Past{q.line.Pause(), q.opened, q.runEnded}
+			*p = Past{q.line.SuspendRun(), q.opened, q.runEnded}
 		}
 	}
 	s.queues.remove(q)
@@ -215,7 +215,7 @@ func (s *shard[H]) joinLocked(w *Waiter[H]) {
 		for _, m := range [...]Mode{Reading, Writing} {
 			for _, h := range s.shared[sharedKey{w.key.Name, w.caller.Owner, m}] {
 				if enterable(h) && !w.q.line.Has(h.Owner(), h) {
-					w.q.line.Held(h.Owner(), m == Reading, h)
+					w.q.line.AddHold(h.Owner(), m == Reading, h)
 				}
 			}
 		}
@@ -265,7 +265,7 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 			ended = s.dropLocked(q)
 			w.apart = ended != nil
 		default:
-			s.stepLocked(q.line.Held(h.Owner(), mode == Reading, h))
+			s.stepLocked(q.line.AddHold(h.Owner(), mode == Reading, h))
 		}
 	}
 	return ended
@@ -288,7 +288,7 @@ func (s *shard[H]) goneLocked(h H, r RunEnd, sounding bool) (ended [2]*queue[H])
 			if r.Others > 0 && (!yields || r.Awaited) {
 				q.probe.RunEnded(s.table.Now(), r.Heard+uint64(r.Others), r.RoundTrip, r.Awaited)
 			}
-			s.stepLocked(q.line.Gone(h.Owner(), h))
+			s.stepLocked(q.line.HoldEnded(h.Owner(), h))
 			ended[i] = s.dropLocked(q)
 		case mode != Exclusive: // those who wait have another owner
 			s.freedLocked(q.key)

@@ -152,7 +152,7 @@ func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Insta
 	}
 	known := &w.shard.strangers
 	x := known.near(w.key.Name, now)
-	messages, stood, news := w.q.probe.Since(now)
+	messages, stood, news := w.q.probe.NewsSince(now)
 	switch {
 	case x != nil && news:
 		x.Heard(now, messages)

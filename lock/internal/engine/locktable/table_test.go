@@ -263,7 +263,8 @@ func TestACallThatHearsNothingTriesAgainWhenItSays(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		w = c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, fakeCall{try: func() wire.Outcome {
-			if tries = append(tries, try{time.Now(), w.Again()}); len(tries) == 1 {
+			_, again := w.Forecast()
+			if tries = append(tries, try{time.Now(), again}); len(tries) == 1 {
 				return unknown
 			}
 			return wire.Outcome{Result: wire.Refused, TTL: time.Hour, Next: -1}

@@ -203,15 +203,15 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 		if due > now {
 			w.sleepsLocked()
 			t.Do, t.first, t.in = waitqueue.DoWait, first, time.Duration(due-now)
-			t.listen = o.refused || o.probe.Awaits(now)
+			t.listen = o.refused || o.probe.AwaitsSilentClient(now)
 			break
 		}
-		w.told = w.mine != nil && o.probe.Told()
+		w.told = w.mine != nil && o.probe.HasMessage()
 		if w.asked, w.stranger = now, false; first {
 			w.mark, t.line = o.probe.Began(now), true
 			w.forecastLocked(heard.Confirmed == 0)
 		} else {
-			w.mark = o.probe.Beside()
+			w.mark = o.probe.BeganBeside()
 		}
 		s.stepLocked(q.line.Began(&w.caller))
 	}

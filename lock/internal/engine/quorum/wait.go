@@ -107,7 +107,7 @@ func (w *waiter) run(ctx context.Context) error {
 		}
 		if slept {
 			slept = false
-			if _, _, news := w.probe.Since(w.l.now()); !news {
+			if _, _, news := w.probe.NewsSince(w.l.now()); !news {
 				w.splitVotes = 0 // no member was released since the last attempt, so nobody was in its way then
 			}
 			_ = wait.Pause(ctx, nil, w.splitVotePause()) // a release comes member by member

@@ -81,7 +81,7 @@ func TestNothingIsAllocatedButTheCaller(t *testing.T) {
 		l.Handed(0, h, next, h, 0)
 		l.Take(next)
 		l.Leaving(next.Owner, h, 0, false)
-		l.Gone(next.Owner, h)
+		l.HoldEnded(next.Owner, h)
 		l.Leave(&c[3])
 		l.Leave(&c[2])
 	}))
@@ -90,7 +90,7 @@ func TestNothingIsAllocatedButTheCaller(t *testing.T) {
 }
 
 // BenchmarkJoinAndLeave measures a caller that joins and leaves a line of waiting
-// callers. Each of them has an owner of its own.
+// callers. Each caller has an owner of its own.
 func BenchmarkJoinAndLeave(b *testing.B) {
 	for _, waiting := range []int{1, 50_000} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {

@@ -9,8 +9,8 @@ package waitqueue
 // the shard, which is not held during I/O. The goroutine that called one then
 // wakes the callers in Step.Wake, and unlocks each hold in Step.PassOn once. A
 // new Line of an Exclusive object gets the hold that the client already has
-// (Held). It also gets the run that led to that hold, which the Line before has
-// left (Pause, Resume). A Line of readers and writers gets the holds of each
+// (AddHold). It also gets the run that led to that hold, which the Line before has
+// left (SuspendRun, RestoreRun). A Line of readers and writers gets the holds of each
 // owner that joins.
 //
 // The goroutine of a caller joins, and then reads its instruction after each
@@ -20,7 +20,7 @@ package waitqueue
 //	DoWait     sleep until woken
 //	DoProbe    the first in line and, by its own Probe, a caller that waits
 //	           in QueueInRedis: Hear; sleep until Due, or Began and send
-//	           others: Beside, Began and send; again only after Backoff
+//	           others: BeganBeside, Began and send; again only after Backoff
 //	             Taken    Probe.Took, but not for an Exclusive object, whose hold's
 //	                      end says when to probe; then Line.Took, or Opened for a
 //	                      latch, or Leave where there are no holds
@@ -38,7 +38,7 @@ package waitqueue
 // memory, or by a script if the run has ended. If Leaving names no caller, the
 // hold is released. Releasing comes before the I/O of a script or a release,
 // unless others can have the object too. After a hold has ended come Freed,
-// RunEnded (if a run ended and others were told), and Gone.
+// RunEnded (if a run ended and others were told), and HoldEnded.
 //
 // # States
 //
@@ -50,7 +50,7 @@ package waitqueue
 //	                │  ▲  ▲                   │     │
 //	                │  │  └─ Refused, ────────┘     │
 //	                │  │     Unanswered             │
-//	         Handed │  │ Gone                Handed │
+//	         Handed │  │ HoldEnded           Handed │
 //	                ▼  │                            │
 //	                granted ◀───────────────────────┘
 //	                   └──────────────────── Take ──────────────────▶ (over)
@@ -58,8 +58,8 @@ package waitqueue
 // An own hold; one that is lost is gone from anywhere.
 //
 //	        Handed             Take, Leave, Close
-//	(new) ──────────▶ granted ────────────────────▶ held ◀── Took, Held ── (new)
+//	(new) ──────────▶ granted ────────────────────▶ held ◀── Took, AddHold ── (new)
 //	                     │                            │
 //	                     │ Leaving                    │ Leaving
-//	                     ▼                            ▼     Gone, Handed
+//	                     ▼                            ▼     HoldEnded, Handed
 //	                     └─────────────────────── leaving ──────────────▶ (gone)

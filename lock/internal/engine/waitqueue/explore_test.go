@@ -56,14 +56,14 @@ func (w *world) encode(b []byte) []byte {
 	if w.other != 0 {
 		e.time(w.otherEnd, 0)
 	}
-	e.bits(w.subscribed, l.closed, p.answered, p.ours, w.up, p.heard.Confirmed != w.heard.Confirmed,
+	e.bits(w.subscribed, l.closed, p.hasAnswer, p.isReleasing, w.up, p.heard.Confirmed != w.heard.Confirmed,
 		p.heard.Messages != w.heard.Messages)
 	e.time(p.began, Instant(pacing.Pace))
-	if p.answered {
+	if p.hasAnswer {
 		e.time(p.latest, 0)
 		e.time(p.lease, 0)
 		e.put(int8(p.left), int8(min(p.unknowns, 3)))
-		if !p.ours {
+		if !p.isReleasing {
 			e.bits(p.mark.messages != w.heard.Messages, p.mark.confirmed == 0, p.mark.confirmed != w.heard.Confirmed)
 		}
 	}

@@ -16,7 +16,7 @@ type Run struct {
 // must end now. It returns the caller that may get h by a hand-over, or nil if h must be
 // released. If over is true, only a script may hand h over. That script releases the
 // object if another client waits for it. yields ends the run in any case, because others
-// wait that need the object. Handed or Gone must follow, in the same step or when Redis
+// wait that need the object. Handed or HoldEnded must follow, in the same step or when Redis
 // has answered.
 func (l *Line[O, H]) Leaving(o O, h H, now Instant, yields bool) (next *Caller[O, H], over bool, done Step[O, H]) {
 	l.beginStep()
@@ -52,27 +52,29 @@ func (l *Line[O, H]) maxTurns() int { return min(l.limits.Length, max(l.limits.L
 // Run returns how many hand-overs led to the present hold.
 func (l *Line[O, H]) Run() int { return l.runLength }
 
-// Sofar is the state of a run while no caller is in line.
-type Sofar struct {
+// RunState is the state of a run while no caller is in line.
+type RunState struct {
 	run   int // 0: there is none
 	start Instant
 	brief bool
 }
 
 // Running reports whether a run led to the present hold.
-func (r Sofar) Running() bool { return r.run > 0 }
+func (r RunState) Running() bool { return r.run > 0 }
 
-// Pause returns the run that led to the present hold, for Resume of the next Line. A
+// SuspendRun returns the run that led to the present hold, for RestoreRun of the next Line. A
 // run does not end because its Line is dropped.
-func (l *Line[O, H]) Pause() Sofar {
+func (l *Line[O, H]) SuspendRun() RunState {
 	if l.runLength == 0 {
-		return Sofar{}
+		return RunState{}
 	}
-	return Sofar{l.runLength, l.runStart, l.wasBrief}
+	return RunState{l.runLength, l.runStart, l.wasBrief}
 }
 
-// Resume makes r the run that led to the hold that was just given to Held.
-func (l *Line[O, H]) Resume(r Sofar) { l.runLength, l.runStart, l.wasBrief = r.run, r.start, r.brief }
+// RestoreRun makes r the run that led to the hold that was just given to AddHold.
+func (l *Line[O, H]) RestoreRun(r RunState) {
+	l.runLength, l.runStart, l.wasBrief = r.run, r.start, r.brief
+}
 
 // Ahead returns how many more hand-overs the run of the next hold may have. The next hold
 // is handed over in the present run or, if over, as the first of another run.

@@ -28,7 +28,7 @@ func TestABriefRunIsNotShortened(t *testing.T) {
 			var now Instant
 			callers := [3]caller{{Owner: 1}, {Owner: 2}, {Owner: 3}}
 			hold := int8(1)
-			l.Held(4, false, hold)
+			l.AddHold(4, false, hold)
 			for i := range callers {
 				l.Join(&callers[i])
 			}

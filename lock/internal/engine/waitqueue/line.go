@@ -138,8 +138,8 @@ func (l *Line[O, H]) Len() int { return l.inLine[0] + l.inLine[1] }
 func (l *Line[O, H]) Waiting() int { return l.waiting[0] + l.waiting[1] }
 
 // Idle reports whether the Line may be dropped. That is so if every caller has left and
-// no hold is leaving. Other holds can be given to the next Line by Held, and a run by
-// Pause and Resume.
+// no hold is leaving. Other holds can be given to the next Line by AddHold, and a run by
+// SuspendRun and RestoreRun.
 func (l *Line[O, H]) Idle() bool { return l.callerCount == 0 && l.blocking == l.holdCount }
 
 // Join adds c. Its instruction then says whether it probes at once.
@@ -326,8 +326,8 @@ func (l *Line[O, H]) Took(c *Caller[O, H], h H) Step[O, H] {
 	return l.step
 }
 
-// Held adds a hold that was taken before the Line was made, or in another Line.
-func (l *Line[O, H]) Held(o O, shared bool, h H) Step[O, H] {
+// AddHold adds a hold that was taken before the Line was made, or in another Line.
+func (l *Line[O, H]) AddHold(o O, shared bool, h H) Step[O, H] {
 	l.beginStep()
 	g := l.groups.findOrAdd(o, &ownerGroup[O, H]{})
 	l.addHold(g, &ownHold[O, H]{}, h, shared, held)
@@ -390,9 +390,9 @@ func (l *Line[O, H]) removeCaller(c *Caller[O, H]) (orphan H, had bool) {
 // Has reports whether h is an own hold of that owner.
 func (l *Line[O, H]) Has(o O, h H) bool { return l.groups.findHold(o, h) != nil }
 
-// Gone records that the hold h of that owner has ended. It was released or lost, or
+// HoldEnded records that the hold h of that owner has ended. It was released or lost, or
 // its release is pending. The first in line is woken.
-func (l *Line[O, H]) Gone(o O, h H) Step[O, H] {
+func (l *Line[O, H]) HoldEnded(o O, h H) Step[O, H] {
 	l.beginStep()
 	if n := l.groups.findHold(o, h); n != nil {
 		c, g := n.grantee(), n.group

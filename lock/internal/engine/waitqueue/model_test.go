@@ -175,7 +175,7 @@ func checkTwin(t *rapid.T, k Kind) {
 			holds++
 			owner, shared := int8(rapid.IntRange(0, owners-1).Draw(t, "owner")), k == ReadWrite && rapid.Bool().Draw(t, "shared")
 			p.twin.held(owner, shared, holds)
-			p.same(p.line.Held(owner, shared, holds))
+			p.same(p.line.AddHold(owner, shared, holds))
 		},
 		"leaving": func(t *rapid.T) {
 			h := hold(held)
@@ -205,7 +205,7 @@ func checkTwin(t *rapid.T, k Kind) {
 		"gone": func(t *rapid.T) {
 			h := hold(held, granted, leaving)
 			p.twin.gone(h.h)
-			p.same(p.line.Gone(h.owner, h.h))
+			p.same(p.line.HoldEnded(h.owner, h.h))
 		},
 		"time": func(t *rapid.T) { now += Instant(rapid.IntRange(1, 60).Draw(t, "time")) },
 		"close": func(t *rapid.T) {

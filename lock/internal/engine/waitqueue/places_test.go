@@ -206,7 +206,7 @@ func (w *placesWorld) apply(e replayEvent) {
 		h, owner := w.hold, w.calls[w.holdOf].owner
 		w.hold, w.holder = 0, free
 		w.twin.gone(h)
-		w.step(w.line.Gone(owner, h))
+		w.step(w.line.HoldEnded(owner, h))
 	case "other":
 		w.holder = free
 	case "close":

@@ -52,7 +52,7 @@ func (p *Pacing) Poll(spread float64) time.Duration {
 	return p.MaxPoll - time.Duration(spread*float64(p.MaxPoll/8))
 }
 
-// Heard is what has been received on the object's channel up to now.
+// Heard counts the messages and confirmations on the object's channel up to now.
 type Heard struct {
 	Confirmed int    // counts confirmations of the subscription
 	Messages  uint64 // counts messages
@@ -85,37 +85,37 @@ type Probe struct {
 	marks uint64 // given out
 
 	// of the last answer, by the beginning of its probe
-	mark     Mark
-	answered bool    // the answer counts: the object was not free, and this client has not freed it since
-	ours     bool    // there was no answer, but the client is releasing its own hold
-	at       Instant // when it came
-	latest   Instant // when to probe without news
-	lease    Instant // the end of the holder's lease; 0 if it is not known
-	after    time.Duration
-	silent   bool // no message tells of the release
-	spread   float64
-	left     int64 // how much is left to take
-	unknowns int   // unknown outcomes in a row
+	mark        Mark
+	hasAnswer   bool    // the answer counts: the object was not free, and this client has not freed it since
+	isReleasing bool    // there was no answer, but the client is releasing its own hold
+	at          Instant // when it came
+	latest      Instant // when to probe without news
+	lease       Instant // the end of the holder's lease; 0 if it is not known
+	after       time.Duration
+	isSilent    bool // no message tells of the release
+	spread      float64
+	left        int64 // how much is left to take
+	unknowns    int   // unknown outcomes in a row
 
-	begun bool    // there was a probe
-	began Instant // the last one
+	hasBegun bool    // there was a probe
+	began    Instant // the last one
 
 	heard   Heard
 	newsAt  Instant // when the last message or confirmation was noticed
 	freedAt Instant // when the last message was, or the run ended
 
 	// the deferral
-	deferTo  uint64 // the deferral ends when this many messages were received
-	deferBy  time.Duration
-	deferEnd Instant // the deferral ends at this time at the latest; 0: there is none
-	awaited  bool    // one client receives no messages, and said when it tries
+	deferTo      uint64 // the deferral ends when this many messages were received
+	deferBy      time.Duration
+	deferEnd     Instant // the deferral ends at this time at the latest; 0: there is none
+	awaitsSilent bool    // one client receives no messages, and said when it tries
 }
 
 // NewProbe returns the Probe of an object about which nothing is known.
 func NewProbe(p *Pacing) Probe { return Probe{pacing: p} }
 
-// Hear records what has been received on the channel. The user calls it when a caller
-// was woken, and before Due and Began.
+// Hear records the messages and confirmations on the channel. The user calls it when a
+// caller was woken, and before Due and Began.
 func (p *Probe) Hear(now Instant, h Heard) {
 	if h.Messages != p.heard.Messages {
 		p.newsAt, p.freedAt = now, now
@@ -125,24 +125,24 @@ func (p *Probe) Hear(now Instant, h Heard) {
 	p.heard = h
 }
 
-// news reports whether the object may have been released since the last answered
+// hasNews reports whether the object may have been released since the last answered
 // probe began. That is so if a message came, or if the subscription was confirmed,
 // because messages before the confirmation were missed.
-func (p *Probe) news() bool {
-	if p.Told() {
+func (p *Probe) hasNews() bool {
+	if p.HasMessage() {
 		return true
 	}
 	return p.heard.Confirmed != p.mark.confirmed
 }
 
-// Told reports whether a message came since the last answered probe began.
-func (p *Probe) Told() bool { return p.heard.Messages != p.mark.messages }
+// HasMessage reports whether a message came since the last answered probe began.
+func (p *Probe) HasMessage() bool { return p.heard.Messages != p.mark.messages }
 
-// Since returns how many messages came since the last answered probe began, and how old its
+// NewsSince returns how many messages came since the last answered probe began, and how old its
 // answer is. news is false if no message came and none can have been missed, or if this client
 // has had the object since.
-func (p *Probe) Since(now Instant) (messages uint64, stood time.Duration, news bool) {
-	if !p.answered || p.ours || !p.news() {
+func (p *Probe) NewsSince(now Instant) (messages uint64, stood time.Duration, news bool) {
+	if !p.hasAnswer || p.isReleasing || !p.hasNews() {
 		return 0, 0, false
 	}
 	return p.heard.Messages - p.mark.messages, time.Duration(now - p.at), true
@@ -151,27 +151,27 @@ func (p *Probe) Since(now Instant) (messages uint64, stood time.Duration, news b
 // Deferred reports whether others had their turn after a run of this client, the client has
 // not probed since, and the last message came less than d ago.
 func (p *Probe) Deferred(now Instant, d time.Duration) bool {
-	return !p.answered && p.deferEnd != 0 && now < p.freedAt.Add(d)
+	return !p.hasAnswer && p.deferEnd != 0 && now < p.freedAt.Add(d)
 }
 
 // EndDeferral ends the deferral to clients that receive messages, because another rule says
 // when this client probes. The deferral to a client that receives none goes on.
 func (p *Probe) EndDeferral() {
-	if !p.awaited {
+	if !p.awaitsSilent {
 		p.deferEnd = 0
 	}
 }
 
-// Awaits reports whether this client defers to one that receives no messages. That may take long,
-// and a message ends it.
-func (p *Probe) Awaits(now Instant) bool { return p.awaited && now < p.deferral() }
+// AwaitsSilentClient reports whether this client defers to a client that receives no messages. The deferral
+// may take long, and a message ends it.
+func (p *Probe) AwaitsSilentClient(now Instant) bool { return p.awaitsSilent && now < p.deferUntil() }
 
 // DueAt is like Due, but the client does not probe before then, because a stranger may take
 // the object. A client that still defers at then probes nevertheless, because it would not
 // notice the stranger. It probes a little later, because it must not pass clients that do not
 // defer. The deferral to a client that receives no messages goes on.
 func (p *Probe) DueAt(then Instant, needs int64) Instant {
-	if p.awaited || p.deferral() <= then {
+	if p.awaitsSilent || p.deferUntil() <= then {
 		return max(p.Due(needs), then)
 	}
 	return max(then.Add(p.pacing.DeferEach), p.began.Add(p.pacing.Pace))
@@ -183,32 +183,32 @@ func (p *Probe) DueAt(then Instant, needs int64) Instant {
 func (p *Probe) Due(needs int64) Instant {
 	var due Instant
 	switch {
-	case !p.answered || p.left > 0 && needs <= p.left:
-	case p.ours || p.unknowns > 0:
+	case !p.hasAnswer || p.left > 0 && needs <= p.left:
+	case p.isReleasing || p.unknowns > 0:
 		due = p.latest
 	default:
-		due = max(p.latest, p.quiet())
+		due = max(p.latest, p.quietUntil())
 		if t := Instant(p.pacing.Together); t > 0 {
 			due -= due % t
 		}
 		if p.lease != 0 {
 			due = min(due, p.lease)
 		}
-		if p.news() {
+		if p.hasNews() {
 			due = min(due, p.newsAt.Add(p.after))
 		}
 	}
-	due = max(due, p.deferral())
-	if p.begun {
+	due = max(due, p.deferUntil())
+	if p.hasBegun {
 		due = max(due, p.began.Add(p.pacing.Pace))
 	}
 	return due
 }
 
-// quiet returns how long the last answer counts, because no message came on a
+// quietUntil returns until when the last answer counts, because no message came on a
 // subscription that misses none.
-func (p *Probe) quiet() Instant {
-	if p.silent || p.mark.confirmed == 0 || p.heard.Confirmed != p.mark.confirmed {
+func (p *Probe) quietUntil() Instant {
+	if p.isSilent || p.mark.confirmed == 0 || p.heard.Confirmed != p.mark.confirmed {
 		return 0
 	}
 	poll := p.pacing.Poll(p.spread)
@@ -217,8 +217,8 @@ func (p *Probe) quiet() Instant {
 	return min(p.heard.Upto.Add(poll), p.at.Add(longest))
 }
 
-// deferral returns the time before which others have their turn.
-func (p *Probe) deferral() Instant {
+// deferUntil returns the time before which others have their turn.
+func (p *Probe) deferUntil() Instant {
 	if p.deferEnd == 0 || p.heard.Messages >= p.deferTo {
 		return 0
 	}
@@ -228,13 +228,13 @@ func (p *Probe) deferral() Instant {
 
 // Began records that the first in line probes. It returns the Mark for the result.
 func (p *Probe) Began(now Instant) Mark {
-	p.begun, p.began = true, now
-	return p.Beside()
+	p.hasBegun, p.began = true, now
+	return p.BeganBeside()
 }
 
-// Beside is Began for a caller that probes beside the first in line. It does not
+// BeganBeside is Began for a caller that probes beside the first in line. It does not
 // make the first wait longer.
-func (p *Probe) Beside() Mark {
+func (p *Probe) BeganBeside() Mark {
 	p.marks++
 	return Mark{p.marks, p.heard.Confirmed, p.heard.Messages}
 }
@@ -242,10 +242,10 @@ func (p *Probe) Beside() Mark {
 // Refused records that a probe did not get the object. Like the other results, it changes nothing if
 // that probe began before the probe of the last answer, or before an own hold ended.
 func (p *Probe) Refused(now Instant, m Mark, a Answer) {
-	if !p.answer(now, m, a.Spread) {
+	if !p.recordResult(now, m, a.Spread) {
 		return
 	}
-	p.left, p.after, p.silent = a.Left, a.After, a.Within > 0
+	p.left, p.after, p.isSilent = a.Left, a.After, a.Within > 0
 	if a.TTL >= 0 {
 		p.lease = now.Add(max(a.TTL, p.pacing.Pace))
 	}
@@ -256,7 +256,7 @@ func (p *Probe) Refused(now Instant, m Mark, a Answer) {
 
 // Took records that the caller has the object, and how much others can still take.
 func (p *Probe) Took(now Instant, m Mark, left int64) {
-	if p.answer(now, m, 0) {
+	if p.recordResult(now, m, 0) {
 		p.left = left
 	}
 }
@@ -265,28 +265,28 @@ func (p *Probe) Took(now Instant, m Mark, left int64) {
 // again, so that clients do not meet.
 func (p *Probe) Unanswered(now Instant, m Mark, spread float64) {
 	unknowns := p.unknowns + 1
-	if p.answer(now, m, spread) {
+	if p.recordResult(now, m, spread) {
 		p.unknowns = unknowns
 		p.latest = min(p.latest, now.Add(p.pacing.Backoff(unknowns, spread)))
 	}
 }
 
 // NotCounted records that the answers to a probe do not count yet, for example because a member of a
-// RedLock was restarted. spread is that of Unanswered.
+// RedLock was restarted. spread is as in Unanswered.
 func (p *Probe) NotCounted(now Instant, m Mark, spread float64) {
-	if p.answer(now, m, spread) {
+	if p.recordResult(now, m, spread) {
 		p.latest = min(p.latest, now.Add(p.pacing.Backoff(6, spread)))
 	}
 }
 
-// answer records what all results have in common. It reports whether the result counts.
-func (p *Probe) answer(now Instant, m Mark, spread float64) bool {
+// recordResult records what all results have in common. It reports whether the result counts.
+func (p *Probe) recordResult(now Instant, m Mark, spread float64) bool {
 	if m.number < p.mark.number {
 		return false
 	}
-	p.mark, p.at, p.spread, p.after, p.silent, p.ours = m, now, spread, 0, false, false
+	p.mark, p.at, p.spread, p.after, p.isSilent, p.isReleasing = m, now, spread, 0, false, false
 	p.left, p.lease, p.unknowns = 0, 0, 0
-	p.answered = true
+	p.hasAnswer = true
 	p.latest = now.Add(p.pacing.Poll(spread))
 	return true
 }
@@ -295,7 +295,7 @@ func (p *Probe) answer(now Instant, m Mark, spread float64) bool {
 // hold. No caller probes until Freed, but for no longer than MaxPoll.
 func (p *Probe) Releasing(now Instant) {
 	p.forget()
-	p.answered, p.ours = true, true
+	p.hasAnswer, p.isReleasing = true, true
 	p.latest = now.Add(p.pacing.MaxPoll)
 }
 
@@ -307,14 +307,14 @@ func (p *Probe) Freed() { p.forget() }
 func (p *Probe) forget() {
 	p.marks++
 	p.mark.number = p.marks
-	p.answered, p.ours, p.unknowns, p.left, p.lease = false, false, 0, 0, 0
+	p.hasAnswer, p.isReleasing, p.unknowns, p.left, p.lease = false, false, 0, 0, 0
 }
 
 // RunEnded records that the release before Freed ended a run and told other clients.
 // They have their turn first, until messages have been received in all. awaited says
 // that one of them receives no messages and tries within two roundTrips.
 func (p *Probe) RunEnded(now Instant, messages uint64, roundTrip time.Duration, awaited bool) {
-	p.awaited = awaited
+	p.awaitsSilent = awaited
 	p.deferTo, p.deferBy = messages, 2*roundTrip+p.pacing.Defer
 	p.deferEnd, p.freedAt = now.Add(p.pacing.MaxPoll), now
 }

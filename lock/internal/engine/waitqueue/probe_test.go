@@ -59,7 +59,7 @@ func TestProbeIsDue(t *testing.T) {
 	}{
 		{"at once, before anything is known", func(*Probe) {}, 0},
 		{"no sooner than Pace after the last", func(p *Probe) { p.Began(5 * ms) }, 7 * ms},
-		{"whoever probes beside the first", func(p *Probe) { p.Beside() }, 0},
+		{"whoever probes beside the first", func(p *Probe) { p.BeganBeside() }, 0},
 		{"after MaxPoll, when another has it", func(p *Probe) { refused(p, time.Minute) }, 5001 * ms},
 		{"when its lease ends", func(p *Probe) { refused(p, 30*time.Millisecond) }, 31 * ms},
 		{"after MaxPoll, when its lease is not known", func(p *Probe) { refused(p, -1) }, 5001 * ms},
@@ -98,12 +98,12 @@ func TestProbeIsDue(t *testing.T) {
 		}, 5010 * ms},
 		{"when it is through", func(p *Probe) { p.Releasing(10 * ms); p.Freed() }, 0},
 		{"then too, if an older answer comes", func(p *Probe) {
-			m := p.Beside()
+			m := p.BeganBeside()
 			p.Freed()
 			p.Refused(10*ms, m, Answer{TTL: -1})
 		}, 0},
-		{"at once, if enough is left", func(p *Probe) { p.Took(0, p.Beside(), 1) }, 0},
-		{"not, if not enough is", func(p *Probe) { p.Took(0, p.Beside(), 0) }, 5000 * ms},
+		{"at once, if enough is left", func(p *Probe) { p.Took(0, p.BeganBeside(), 1) }, 0},
+		{"not, if not enough is", func(p *Probe) { p.Took(0, p.BeganBeside(), 0) }, 5000 * ms},
 		{"after others, when a run is over", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 3, 2*time.Millisecond, false) }, 112 * ms},
 		{"after others, from the last release on", func(p *Probe) {
 			p.Freed()

@@ -199,7 +199,7 @@ func (c *client) entryLocked() *entry {
 	if c.entry == nil {
 		c.entry = &entry{line: waitqueue.NewLine[int, *hold](waitqueue.Exclusive, &runs), probe: waitqueue.NewProbe(&pacing)}
 		if c.hold != nil && !c.hold.leaving {
-			c.entry.line.Held(c.hold.owner, false, c.hold)
+			c.entry.line.AddHold(c.hold.owner, false, c.hold)
 		}
 		if c.closed {
 			c.entry.line.Close()
@@ -264,7 +264,7 @@ func (c *client) lock(ctx context.Context, owner int, try bool) (*hold, error) {
 				}
 				mark = e.probe.Began(now)
 			} else {
-				mark = e.probe.Beside()
+				mark = e.probe.BeganBeside()
 			}
 			if h, err := c.probeLocked(ctx, e, w, mark); h != nil {
 				return h, nil
@@ -374,7 +374,7 @@ func (c *client) end(h *hold) {
 		if runOver {
 			e.probe.RunEnded(c.now(), c.heard.Messages+1, time.Since(began), false)
 		}
-		c.stepLocked(e.line.Gone(h.owner, h))
+		c.stepLocked(e.line.HoldEnded(h.owner, h))
 		c.dropLocked()
 	}
 }

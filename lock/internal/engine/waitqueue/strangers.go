@@ -26,10 +26,10 @@ type Yielding struct {
 type Strangers struct {
 	rules *Yielding // immutable
 
-	state strangersState
-	found bool    // a stranger was seen; otherwise it is only suspected
-	seen  Instant // when a stranger had the object last
-	vain  bool    // since then a pause has ended without a stranger
+	state        strangersState
+	wasSeen      bool    // a stranger was seen; otherwise it is only suspected
+	seen         Instant // when a stranger had the object last
+	pausedInVain bool    // since then a pause has ended without a stranger
 
 	// the strangers' last turns in a row
 	streak int     // how many were seen
@@ -43,7 +43,7 @@ type Strangers struct {
 	others int // clients of this side that should have a turn before this one
 }
 
-// strangersState is what is known about the object.
+// strangersState says which side has the object, as far as this client knows.
 type strangersState uint8
 
 const (
@@ -56,27 +56,27 @@ const (
 
 // NewStrangers returns the Strangers of an object that a stranger had just now.
 func NewStrangers(r *Yielding, now Instant) Strangers {
-	return Strangers{rules: r, state: theirs, found: true, seen: now, streak: 1, since: now}
+	return Strangers{rules: r, state: theirs, wasSeen: true, seen: now, streak: 1, since: now}
 }
 
 // NewSuspected returns the Strangers of an object that was released just now. It makes
 // one pause, in which a waiting stranger will be seen.
 func NewSuspected(r *Yielding, now Instant) Strangers {
-	return Strangers{rules: r, state: left, seen: now.Add(2*r.Pause - r.Known), vain: true, freed: now}
+	return Strangers{rules: r, state: left, seen: now.Add(2*r.Pause - r.Known), pausedInVain: true, freed: now}
 }
 
 // Refused records that a probe that began at began was refused by a stranger or by
 // another holder.
 func (s *Strangers) Refused(began, now Instant, stranger bool) {
 	if stranger {
-		s.seen, s.vain, s.found = now, false, true
+		s.seen, s.pausedInVain, s.wasSeen = now, false, true
 	}
 	switch {
 	case s.state >= freed && began < s.freed: // the answer is older than that release
 	case stranger:
 		s.theirTurn(now)
 	default:
-		s.unused()
+		s.noteUnusedPause()
 		s.state, s.others = unknown, max(s.others-1, 0)
 	}
 }
@@ -98,45 +98,45 @@ func (s *Strangers) theirTurn(now Instant) {
 	s.state = theirs
 }
 
-// unused records that no stranger took the object that was left to it.
-func (s *Strangers) unused() {
+// noteUnusedPause records that no stranger took the object that was left to it.
+func (s *Strangers) noteUnusedPause() {
 	if s.state == left && s.Near(s.freed) {
-		s.vain = true
+		s.pausedInVain = true
 	}
 }
 
 // Took records that this client has taken the object from Redis.
 func (s *Strangers) Took(now Instant) {
-	s.unused()
+	s.noteUnusedPause()
 	s.state, s.took = unknown, now
 }
 
-// Alone records that Redis knew of no waiter, and the client keeps the object.
-func (s *Strangers) Alone(now Instant) { s.vain, s.took = true, now }
+// NoWaiters records that Redis knew of no waiter, and the client keeps the object.
+func (s *Strangers) NoWaiters(now Instant) { s.pausedInVain, s.took = true, now }
 
 // Leaving records that a hold of this client is about to end. It reports whether the run
 // of hand-overs that led to the hold is over, because a stranger waits.
 func (s *Strangers) Leaving(now Instant) (over bool) {
 	s.turns++
-	return s.found && s.Near(now) && !s.more(now) && now > s.took.Add(s.rules.Brief)
+	return s.wasSeen && s.Near(now) && !s.mayTakeTurn(now) && now > s.took.Add(s.rules.Brief)
 }
 
 // Freed records that a hold of this client has ended, and how many other clients were
 // told. One of these is a stranger.
 func (s *Strangers) Freed(now Instant, told int64) {
-	s.release(now)
+	s.noteRelease(now)
 	s.others = int(min(max(told-1, 0), 20))
 }
 
-// release records that this side has released the object.
-func (s *Strangers) release(now Instant) {
+// noteRelease records that this side has released the object.
+func (s *Strangers) noteRelease(now Instant) {
 	s.state, s.freed = left, now
-	if s.more(now) {
+	if s.mayTakeTurn(now) {
 		s.state = freed
 	}
 }
 
-// Heard records how many messages came since the last answered probe began. 0 means that
+// Heard records how many messages came since the last answered probe began. If messages is 0,
 // some may have been missed. Only the first messages count, so many messages do not make a
 // pause longer.
 func (s *Strangers) Heard(now Instant, messages uint64) {
@@ -145,15 +145,15 @@ func (s *Strangers) Heard(now Instant, messages uint64) {
 		s.state, s.seen, s.ended = ours, now, now
 	case s.state == unknown && messages == 1:
 		s.turns++
-		s.release(now)
+		s.noteRelease(now)
 	case s.state == unknown, s.state < freed && messages > 1:
 		s.state, s.freed = left, now
 	}
 }
 
-// more reports whether this side may have one more turn as long as its turns before. With
+// mayTakeTurn reports whether this side may have one more turn as long as its turns before. With
 // it, this side must not have had more turns than the strangers, nor for longer.
-func (s *Strangers) more(now Instant) bool {
+func (s *Strangers) mayTakeTurn(now Instant) bool {
 	if s.turns >= s.streak || s.turns == 0 || s.ended < s.since {
 		return false
 	}
@@ -189,7 +189,7 @@ func (s *Strangers) deferral() time.Duration {
 // Near reports whether a stranger is believed to wait. If not, s can be dropped.
 func (s *Strangers) Near(at Instant) bool {
 	known := s.rules.Known
-	if !s.vain {
+	if !s.pausedInVain {
 		known = s.rules.Most
 	}
 	return at <= s.seen.Add(known)
@@ -197,7 +197,7 @@ func (s *Strangers) Near(at Instant) bool {
 
 // Found reports whether a stranger was seen. If not, the clients of this library behave as
 // before, except for the one pause.
-func (s *Strangers) Found() bool { return s.found }
+func (s *Strangers) Found() bool { return s.wasSeen }
 
 // Seen returns when a stranger had the object last.
 func (s *Strangers) Seen() Instant { return s.seen }

@@ -51,7 +51,7 @@ func TestAStrangerIsLetIn(t *testing.T) {
 		}, 1005 * ms},
 		{"not after a second in which one was", func(s *Strangers) { s.Freed(5*ms, 1); s.Took(10 * ms); s.Freed(1001*ms, 1) }, 0},
 		{"nor after one in which another of this side had it", func(s *Strangers) { s.Freed(5*ms, 1); refused(s, 10*ms, false); s.Freed(1001*ms, 1) }, 0},
-		{"nor after one in which Redis knew of nobody who waits", func(s *Strangers) { s.Alone(5 * ms); s.Freed(1001*ms, 1) }, 0},
+		{"nor after one in which Redis knew of nobody who waits", func(s *Strangers) { s.NoWaiters(5 * ms); s.Freed(1001*ms, 1) }, 0},
 		{"half a minute later, if none was", func(s *Strangers) { s.Freed(30_000*ms, 1) }, 30_005 * ms},
 		{"not after a minute", func(s *Strangers) { s.Freed(60_001*ms, 1) }, 0},
 		{"a minute after the end of its own hold", func(s *Strangers) { heard(s, 59_000*ms); s.Took(59_000 * ms); s.Freed(100_000*ms, 1) }, 100_005 * ms},
@@ -214,7 +214,7 @@ func TestNoPauseIsLong(t *testing.T) {
 				require.Equal(t, last, s.Until(), "a flood makes it longer")
 				noticed[now] = true
 			case 5:
-				s.Alone(now)
+				s.NoWaiters(now)
 			}
 			until := s.Until()
 			if until != 0 {

@@ -677,7 +677,7 @@ func (w *world) act(i int8) {
 			w.begun = w.now
 			c.mark = w.probe.Began(w.now)
 		} else {
-			c.mark = w.probe.Beside()
+			c.mark = w.probe.BeganBeside()
 		}
 		for d := range w.sc.calls {
 			if c.before&(1<<d) != 0 && w.inLine(int8(d)) && w.sc.calls[i].try && !w.hasHold(w.owner(i), false) {
@@ -1020,7 +1020,7 @@ func (w *world) gone(n int8, runOver bool) {
 		w.probe.RunEnded(w.now, w.heard.Messages+1, 0, false)
 		w.deferTo, w.deferEnd, w.noticedAt = w.heard.Messages+1, w.now+Instant(w.sc.pacing.MaxPoll), w.now
 	}
-	w.step(w.line.Gone(h.owner, n))
+	w.step(w.line.HoldEnded(h.owner, n))
 }
 
 // loseEnd is a release or a hand-over with an unknown outcome. The holds that it may have
