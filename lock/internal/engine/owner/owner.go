@@ -48,7 +48,7 @@ func With(ctx context.Context, o Owner, err error) context.Context {
 	return context.WithValue(ctx, contextKey{}, carried{owner: o, err: err})
 }
 
-// Of returns the owner that ctx carries. It is the zero Owner if ctx carries none.
+// Of returns the owner that ctx carries, or the zero Owner if ctx carries none.
 func Of(ctx context.Context) (Owner, error) {
 	v, _ := ctx.Value(contextKey{}).(carried)
 	if v.err != nil {

@@ -31,7 +31,7 @@ type Listener interface {
 	// Listen listens at the server that has the member's key now. It returns false if it
 	// already did.
 	Listen() bool
-	// News returns what has been received up to now.
+	// News returns the messages and confirmations up to now.
 	News() News
 	// Leave ends Listen.
 	Leave()
@@ -40,7 +40,7 @@ type Listener interface {
 // News is what a Listener has received.
 type News struct {
 	// Confirmed gets a new value with each confirmation of the subscription, and never an
-	// earlier one. It is 0 before the first confirmation, and while nobody listens.
+	// earlier one. It is 0 before the first confirmation, and while the Listener does not listen.
 	Confirmed int
 	Messages  uint64 // the number of messages
 }

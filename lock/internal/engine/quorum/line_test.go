@@ -128,7 +128,7 @@ func (s *source) Uint64() uint64 {
 	return s.pcg.Uint64()
 }
 
-// lineWorld is three servers and what was seen.
+// lineWorld has three servers, and records the attempts.
 type lineWorld struct {
 	t       *testing.T
 	servers [3]*server
@@ -588,8 +588,8 @@ func TestAReleaseJustBeforeACallListensIsNotMissed(t *testing.T) {
 	})
 }
 
-// TestAnUnlockInThisProcessIsHeardWithoutAMessage: of which there may be none for seconds, if
-// the connection was cut.
+// TestAnUnlockInThisProcessIsHeardWithoutAMessage: there may be no message for seconds, if the
+// connection was cut.
 func TestAnUnlockInThisProcessIsHeardWithoutAMessage(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		p := w.process()
@@ -634,8 +634,8 @@ func TestWhatACallGivesBackIsNoNews(t *testing.T) {
 	})
 }
 
-// TestACallThatGotSomeMembersPausesForLonger: so that those who take members from each other
-// part. A release comes member by member, so each call that has slept pauses.
+// TestACallThatGotSomeMembersPausesForLonger, so that calls stop taking members from each other.
+// A release comes member by member, so each call that has slept pauses.
 func TestACallThatGotSomeMembersPausesForLonger(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.process(), w.process()
@@ -680,7 +680,7 @@ func TestACallThatGotSomeMembersPausesForLonger(t *testing.T) {
 }
 
 // TestPollsOfALockThatIsHeldMakeNoPauseLonger: the holder has two members, so each poll gets the
-// third one, and nobody takes members from anybody.
+// third one, and no call takes members from another.
 func TestPollsOfALockThatIsHeldMakeNoPauseLonger(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -226,7 +226,7 @@ func (f *fake) before() {
 	f.c.noteInvalid(f.w)
 }
 
-// noteInvalid keeps in mind which holds were not valid for a moment.
+// noteInvalid records which holds were not valid for a moment.
 func (c *config) noteInvalid(w *world) {
 	for i := range w.clients {
 		if k := &w.clients[i]; k.phase == holding && !c.valid(k) {

@@ -77,8 +77,8 @@ type strange struct{ context.Context }
 
 func (s strange) Done() <-chan struct{} { return s.Context.Done() }
 
-// TestEverythingEndsWithTheCause: the channel, contexts, what is derived from them, and what
-// OnEnd was given. What comes after the end has ended.
+// TestEverythingEndsWithTheCause: the channel, contexts, contexts that are derived from them, and
+// the contexts of OnEnd. A context that is made after the end has ended.
 func TestEverythingEndsWithTheCause(t *testing.T) {
 	for name, parent := range parents() {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestAContextHasWhatItsParentHas(t *testing.T) {
 	require.Equal(t, late, context.Cause(child))
 }
 
-// TestAContextEndsBeforeTheCancellationOfItsParentReturns: also what is derived from it, with the
-// cause.
+// TestAContextEndsBeforeTheCancellationOfItsParentReturns, with the cause. The contexts that are
+// derived from it end too.
 func TestAContextEndsBeforeTheCancellationOfItsParentReturns(t *testing.T) {
 	for name, in := range map[string]func(context.Context) context.Context{
 		"a value":                 func(c context.Context) context.Context { return context.WithValue(c, ctxKey("k"), "v") },
@@ -212,7 +212,8 @@ func (a apart) Err() error {
 	return nil
 }
 
-// TestAContextEndsWithItsParentAndNothingAroundIt: the end counts, and not what has the values.
+// TestAContextEndsWithItsParentAndNothingAroundIt: the context that ends counts, and not the one that
+// has the values.
 func TestAContextEndsWithItsParentAndNothingAroundIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		around, cancel := context.WithCancel(t.Context())
@@ -263,7 +264,7 @@ func TestAParentKeepsNoWatchThatHasEnded(t *testing.T) {
 	runtime.KeepAlive(parent)
 }
 
-// BenchmarkContext is a context of a Watch, and what it keeps of the first one.
+// BenchmarkContext makes a context of a Watch, which has a record of an earlier one.
 func BenchmarkContext(b *testing.B) {
 	parent, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -313,8 +314,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestWhoeverAsksAContextIsTold that the subject has ended, or that of a context that it was
-// derived from, though nobody has ended the Watch.
+// TestWhoeverAsksAContextIsTold that its subject has ended, or the subject of a context from which it
+// was derived. No goroutine has ended the Watch yet.
 func TestWhoeverAsksAContextIsTold(t *testing.T) {
 	for name, ask := range map[string]func(context.Context) bool{
 		"Err":   func(c context.Context) bool { return c.Err() != nil },
