@@ -15,20 +15,20 @@ import (
 // The rest is random, with at least 16 characters of 6 bits, so 96 bits. An id without a label is
 // a UUID. Neither part has an @, a colon or a brace.
 const (
-	IDLen    = 36
-	maxLabel = 19
-	mark     = "@"
+	IDLen     = 36
+	maxLabel  = 19
+	labelMark = "@"
 )
 
 // NewID returns the id of a new client with that label. If a label is too long, the id has its
 // last characters, because these tell machines and pods apart. Characters other than letters,
 // digits and ._- become underscores.
 func NewID(label string) string {
-	label = cleaned(label)
+	label = cleanLabel(label)
 	if label == "" {
 		return UUID()
 	}
-	return base64.RawURLEncoding.EncodeToString(random())[:IDLen-len(mark+label)] + mark + label
+	return base64.RawURLEncoding.EncodeToString(random())[:IDLen-len(labelMark+label)] + labelMark + label
 }
 
 // UUID returns a random UUID.
@@ -53,17 +53,17 @@ func Label(field string) string {
 	if len(field) < IDLen || len(field) > IDLen && field[IDLen] != ':' {
 		return ""
 	}
-	random, label, _ := strings.Cut(field[:IDLen], mark)
-	if len(label) > maxLabel || strings.ContainsFunc(random+label, odd) {
+	random, label, _ := strings.Cut(field[:IDLen], labelMark)
+	if len(label) > maxLabel || strings.ContainsFunc(random+label, isForbidden) {
 		return ""
 	}
 	return label
 }
 
-// cleaned returns a label as it is written in an id.
-func cleaned(label string) string {
+// cleanLabel returns a label as it is written in an id.
+func cleanLabel(label string) string {
 	label = strings.Map(func(r rune) rune {
-		if odd(r) {
+		if isForbidden(r) {
 			return '_'
 		}
 		return r
@@ -71,7 +71,7 @@ func cleaned(label string) string {
 	return label[max(0, len(label)-maxLabel):]
 }
 
-// odd reports whether r must not be in an id.
-func odd(r rune) bool {
+// isForbidden reports whether r must not be in an id.
+func isForbidden(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
 }
