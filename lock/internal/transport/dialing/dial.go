@@ -30,14 +30,14 @@ var ErrOut = errors.New("an earlier dial has not returned: the dial function sho
 // ErrNoConn is returned when a dial function returns neither a connection nor an error.
 var ErrNoConn = errors.New("the dial function returned neither a connection nor an error")
 
-// IsNone reports whether what a dial function has returned is no connection. A nil pointer of the
+// IsNone reports whether the result of a dial function is no connection. A nil pointer of the
 // function's own type is not nil as an interface, but its methods would panic.
 func IsNone(conn any) bool {
 	v := reflect.ValueOf(conn)
 	return conn == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// What a server says before it closes a new connection, whatever was asked.
+// The answers of a server before it closes a new connection, to whatever request.
 const (
 	// TooMany begins the text behind ERR of a server that has too many connections. It ends in
 	// "reached" or, in a Cluster, in "+ cluster connections reached".
@@ -46,7 +46,7 @@ const (
 	Protected = "DENIED"
 )
 
-// TurnedAway reports whether err is what a server says before it closes a new connection.
+// TurnedAway reports whether err is an answer with which a server closes a new connection.
 func TurnedAway(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && (strings.HasPrefix(string(reply), "ERR "+TooMany) || strings.HasPrefix(string(reply), Protected+" "))
@@ -60,14 +60,14 @@ var errAgain = errors.New("dial again")
 type Bound struct {
 	most int // of each key; immutable
 
-	mu     sync.Mutex     // guards places; not held during a dial or a close
-	places map[any]*place // the keys with a dial that was left behind
+	mu    sync.Mutex        // guards byKey; not held during a dial or a close
+	byKey map[any]*keyDials // the keys with a dial that was left behind
 }
 
-// place has the dials of one key.
-type place struct {
+// keyDials has the dials of one key.
+type keyDials struct {
 	left    int          // dials that were left behind and have not returned
-	waiting []chan *dial // of capacity 1; each gets one of those dials when it has returned
+	waiting []chan *dial // of capacity 1; each gets one of the dials that were left behind, when it has returned
 }
 
 // dial is one call of a dial function.
@@ -75,29 +75,29 @@ type dial struct {
 	conn redis.Conn
 	err  error
 
-	left bool          // nobody waits for it; guarded by Bound.mu
-	done chan struct{} // closed when it has returned
+	isLeft bool          // its caller no longer waits for it; guarded by Bound.mu
+	done   chan struct{} // closed when it has returned
 }
 
 // NewBound returns a Bound that leaves at most most dials of each key behind.
-func NewBound(most int) *Bound { return &Bound{most: most, places: make(map[any]*place)} }
+func NewBound(most int) *Bound { return &Bound{most: most, byKey: make(map[any]*keyDials)} }
 
 // Dial calls f and returns its result, but not later than ctx ends. A connection
 // that f returns later goes to a caller that waits with an equal key. If no caller
 // waits, it is closed. The key says to which server f dials.
 func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redis.Conn, error)) (redis.Conn, error) {
 	for {
-		returned := b.queue(key)
+		returned := b.joinWaiters(key)
 		if returned == nil {
 			d := &dial{done: make(chan struct{})}
-			go b.run(wait.Sound(ctx), key, d, f)
+			go b.runDial(wait.Sound(ctx), key, d, f)
 			return b.await(ctx, key, d)
 		}
 		var d *dial
 		select {
 		case d = <-returned:
 		case <-ctx.Done():
-			if d = b.leave(key, returned); d == nil {
+			if d = b.leaveWaiters(key, returned); d == nil {
 				return nil, fmt.Errorf("%w: %w", ErrOut, wait.Ended(ctx))
 			}
 		}
@@ -108,12 +108,12 @@ func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redi
 	}
 }
 
-// queue returns nil if one more dial may be left behind. Otherwise it returns the
+// joinWaiters returns nil if one more dial may be left behind. Otherwise it returns the
 // channel that gets the next dial that returns.
-func (b *Bound) queue(key any) chan *dial {
+func (b *Bound) joinWaiters(key any) chan *dial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.places[key]
+	p := b.byKey[key]
 	if p == nil || p.left < b.most {
 		return nil
 	}
@@ -122,11 +122,11 @@ func (b *Bound) queue(key any) chan *dial {
 	return returned
 }
 
-// leave undoes queue. It returns a dial that came meanwhile, or nil.
-func (b *Bound) leave(key any, returned chan *dial) *dial {
+// leaveWaiters undoes joinWaiters. It returns a dial that came meanwhile, or nil.
+func (b *Bound) leaveWaiters(key any, returned chan *dial) *dial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := b.places[key]; p != nil {
+	if p := b.byKey[key]; p != nil {
 		for i, w := range p.waiting {
 			if w == returned {
 				p.waiting = slices.Delete(p.waiting, i, i+1)
@@ -137,32 +137,32 @@ func (b *Bound) leave(key any, returned chan *dial) *dial {
 	return <-returned
 }
 
-// run calls f. If no caller waits for the connection, run closes it.
-func (b *Bound) run(ctx context.Context, key any, d *dial, f func(context.Context) (redis.Conn, error)) {
+// runDial calls f. If no caller waits for the connection, runDial closes it.
+func (b *Bound) runDial(ctx context.Context, key any, d *dial, f func(context.Context) (redis.Conn, error)) {
 	d.conn, d.err = f(ctx)
 	d.err = Public(d.err)
 	if d.err == nil && IsNone(d.conn) {
 		d.conn, d.err = nil, ErrNoConn
 	}
-	if !b.end(key, d) && d.err == nil {
+	if !b.endDial(key, d) && d.err == nil {
 		d.conn.Close()
 	}
 }
 
-// end records that d has returned, and reports whether a caller gets its result.
-func (b *Bound) end(key any, d *dial) bool {
+// endDial records that d has returned, and reports whether a caller gets its result.
+func (b *Bound) endDial(key any, d *dial) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(d.done)
-	if !d.left {
+	if !d.isLeft {
 		return true
 	}
-	p := b.places[key]
+	p := b.byKey[key]
 	p.left--
 	waiting := p.waiting
 	p.waiting = nil // fewer than b.most are left behind now, so the others dial themselves
 	if p.left == 0 {
-		delete(b.places, key)
+		delete(b.byKey, key)
 	}
 	for i, w := range waiting {
 		if i > 0 {
@@ -188,11 +188,11 @@ func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error)
 		return d.conn, d.err
 	default:
 	}
-	d.left = true
-	p := b.places[key]
+	d.isLeft = true
+	p := b.byKey[key]
 	if p == nil {
-		p = &place{}
-		b.places[key] = p
+		p = &keyDials{}
+		b.byKey[key] = p
 	}
 	p.left++
 	return nil, ended

@@ -15,7 +15,7 @@ var refusals = []string{"NOAUTH ", "WRONGPASS ", "NOPERM ", "ERR invalid passwor
 // answers of some servers say nothing about the servers that could not be asked. So the error is a
 // redis.Error only if all have refused the login with the same answer.
 func Join(errs ...error) error {
-	if joined := errors.Join(errs...); joined == nil || agreed(errs) {
+	if joined := errors.Join(errs...); joined == nil || isSameRefusal(errs) {
 		return joined
 	}
 	hidden := slices.Clone(errs)
@@ -28,8 +28,8 @@ func Join(errs ...error) error {
 	return errors.Join(hidden...)
 }
 
-// agreed reports whether all errors are the same refusal of the login.
-func agreed(errs []error) bool {
+// isSameRefusal reports whether all errors are the same refusal of the login.
+func isSameRefusal(errs []error) bool {
 	var first redis.Error
 	for _, err := range errs {
 		var reply redis.Error

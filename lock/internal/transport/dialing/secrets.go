@@ -10,9 +10,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// told has the answers to AUTH and HELLO that may be shown, because they do not repeat the
+// shownAnswers has the answers to AUTH and HELLO that may be shown, because they do not repeat the
 // request.
-var told = []string{
+var shownAnswers = []string{
 	"NOAUTH Authentication required",
 	"NOAUTH HELLO must be called",
 	"WRONGPASS invalid username-password pair or user is disabled.",
@@ -43,14 +43,14 @@ func Public(err error, secrets ...string) error {
 	}
 	for _, secret := range secrets {
 		if secret != "" && strings.Contains(err.Error(), secret) {
-			err = without(secret, err)
+			err = hideSecret(secret, err)
 		}
 	}
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return err
 	}
-	for _, known := range told {
+	for _, known := range shownAnswers {
 		if rest, ok := strings.CutPrefix(string(reply), known); ok && !strings.ContainsAny(rest, "'`\"") {
 			return err
 		}
@@ -58,7 +58,7 @@ func Public(err error, secrets ...string) error {
 	said := strings.ToLower(string(reply))
 	for _, word := range echoes {
 		if strings.Contains(said, word) {
-			return hidden(reply)
+			return hideReply(reply)
 		}
 	}
 	return err
@@ -79,8 +79,8 @@ func CheckAddr(addr string) error {
 // refusesLogin begins the text of a hidden answer, behind its code.
 const refusesLogin = " the server refuses to log in. "
 
-// without returns err with stars in place of secret. A Redis error stays one, with its code.
-func without(secret string, err error) error {
+// hideSecret returns err with stars in place of secret. A Redis error stays one, with its code.
+func hideSecret(secret string, err error) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return &starred{strings.ReplaceAll(err.Error(), secret, "***"), err}
@@ -119,9 +119,9 @@ func codeOf(reply redis.Error) string {
 	return code
 }
 
-// hidden returns an answer in place of reply, because the text of reply may have a password. Its
+// hideReply returns an answer in place of reply, because the text of reply may have a password. Its
 // code stays.
-func hidden(reply redis.Error) error {
+func hideReply(reply redis.Error) error {
 	return redis.Error(codeOf(reply) + refusesLogin + "Its answer is not shown, because it may repeat the password: " +
 		"check that the server knows AUTH, or leave user and password out if it needs none")
 }
