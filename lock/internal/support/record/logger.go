@@ -11,30 +11,30 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/work"
 )
 
-// queued is how many records wait for a Handler that is slow.
+// queued is how many records may wait for a slow Handler.
 const queued = 256
 
 // Logger writes the records of one client, as often as the table allows. It has a goroutine while
 // there is something to write, and no other goroutine calls the user's Handler. So a Handler that
 // blocks delays nothing but later records. All methods are safe for concurrent use.
 type Logger struct {
-	to      *slog.Logger // immutable
+	out     *slog.Logger // immutable
 	queue   work.Backlog[slog.Record]
 	dropped atomic.Uint64
 
 	mu      sync.Mutex // guards what follows; never held while a Handler runs
-	written [records]written
+	written [records]rowState
 }
 
-// written is what a Logger remembers of a Record.
-type written struct {
+// rowState is the state of one row of the table.
+type rowState struct {
 	total      uint64             // records that were queued
 	periods    map[string]*period // by Row.counted; at most Values
-	full       time.Time          // until then none of Values periods ends
+	nextEnd    time.Time          // if there are Values periods, none ends before this time
 	suppressed uint64             // records whose period is forgotten
 }
 
-// period is what happened since the first record of a period.
+// period counts the records since the first record of a period.
 type period struct {
 	began      time.Time
 	records    int
@@ -43,7 +43,7 @@ type period struct {
 
 // New returns a Logger that writes to l.
 func New(l *slog.Logger) *Logger {
-	logger := &Logger{to: l}
+	logger := &Logger{out: l}
 	logger.queue.Init(nil, "write the log", logger.write)
 	return logger
 }
@@ -54,7 +54,7 @@ func New(l *slog.Logger) *Logger {
 func (l *Logger) Log(r Record, values ...any) bool {
 	row, now := &table[r], time.Now()
 	counted := row.counted(values)
-	suppressed, ok := l.allow(r, counted, now)
+	suppressed, ok := l.countAllowed(r, counted, now)
 	if !ok {
 		return false
 	}
@@ -71,15 +71,15 @@ func (l *Logger) Log(r Record, values ...any) bool {
 		rec.AddAttrs(slog.Uint64(Suppressed, suppressed))
 	}
 	if !l.queue.AddUpTo(queued, rec) {
-		l.drop(r, counted, suppressed)
+		l.undoAllowed(r, counted, suppressed)
 		return false
 	}
 	return true
 }
 
-// drop undoes allow for a record that the queue did not take. The next record of r that is written
-// counts it.
-func (l *Logger) drop(r Record, counted string, suppressed uint64) {
+// undoAllowed undoes countAllowed for a record that the queue did not take. The next record of r that
+// is written counts it.
+func (l *Logger) undoAllowed(r Record, counted string, suppressed uint64) {
 	l.dropped.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,8 +108,8 @@ func (l *Logger) WouldLog(r Record) bool {
 // write is called on the goroutine of the queue.
 func (l *Logger) write(rec slog.Record) {
 	ctx := context.Background()
-	if h := l.to.Handler(); h.Enabled(ctx, rec.Level) {
-		_ = h.Handle(ctx, rec) // nobody could be told
+	if h := l.out.Handler(); h.Enabled(ctx, rec.Level) {
+		_ = h.Handle(ctx, rec) // there is no other place to report an error
 	}
 }
 
@@ -122,8 +122,9 @@ func (l *Logger) Drain() { l.queue.Drain() }
 // Busy reports whether there are records that are not written.
 func (l *Logger) Busy() bool { return l.queue.Busy() }
 
-// allow reports whether r may be written, and how many were suppressed before.
-func (l *Logger) allow(r Record, counted string, now time.Time) (suppressed uint64, ok bool) {
+// countAllowed reports whether r may be written, and counts it as written or suppressed. It returns
+// how many were suppressed since the last one that was written.
+func (l *Logger) countAllowed(r Record, counted string, now time.Time) (suppressed uint64, ok bool) {
 	row := &table[r]
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,10 +147,10 @@ func (l *Logger) allow(r Record, counted string, now time.Time) (suppressed uint
 }
 
 // period returns the current period of these counted values; nil if there are too many periods.
-func (w *written) period(counted string, every time.Duration, now time.Time) *period {
+func (w *rowState) period(counted string, every time.Duration, now time.Time) *period {
 	p := w.periods[counted]
 	if p == nil {
-		if len(w.periods) >= Values && !now.Before(w.full) {
+		if len(w.periods) >= Values && !now.Before(w.nextEnd) {
 			w.forget(every, now)
 		}
 		if len(w.periods) >= Values {
@@ -168,15 +169,15 @@ func (w *written) period(counted string, every time.Duration, now time.Time) *pe
 }
 
 // forget drops the periods that have ended, and notes when the next one ends.
-func (w *written) forget(every time.Duration, now time.Time) {
-	w.full = now.Add(every)
+func (w *rowState) forget(every time.Duration, now time.Time) {
+	w.nextEnd = now.Add(every)
 	for counted, p := range w.periods {
 		end := p.began.Add(every)
 		if !end.After(now) {
 			w.suppressed += p.suppressed
 			delete(w.periods, counted)
-		} else if end.Before(w.full) {
-			w.full = end
+		} else if end.Before(w.nextEnd) {
+			w.nextEnd = end
 		}
 	}
 }
