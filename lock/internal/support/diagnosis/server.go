@@ -46,20 +46,20 @@ func Check(ctx context.Context, cfg *Config, s *servers.Server, name string) (pr
 
 // check asks one server. One goroutine uses it.
 type check struct {
-	cfg    *Config
-	server *servers.Server
-	name   string // of a lock that is on the server
-	names  Names
-	bound  *dialing.Bound
-	conn   redis.Conn // nil while there is none
-	silent int        // round trips in a row that got no answer
-	shards bool       // releases are published with SPUBLISH there
-	report Report
+	cfg          *Config
+	server       *servers.Server
+	name         string // of a lock that is on the server
+	names        Names
+	bound        *dialing.Bound
+	conn         redis.Conn // nil while there is none
+	unanswered   int        // round trips in a row that got no answer
+	usesSPublish bool       // releases are published with SPUBLISH there
+	report       Report
 }
 
-// maxSilent is the number of round trips without an answer after which a server is not
+// maxUnanswered is the number of round trips without an answer after which a server is not
 // asked any more.
-const maxSilent = 2
+const maxUnanswered = 2
 
 // run asks all questions and records the answers in the report.
 func (ck *check) run(ctx context.Context) {
@@ -83,7 +83,7 @@ func (ck *check) doFor(ctx context.Context, d time.Duration, cmd string, args ..
 	if ck.conn == nil {
 		conn, _, err := ck.server.Dial(ctx, ck.bound)
 		if err != nil {
-			ck.silent = maxSilent
+			ck.unanswered = maxUnanswered
 			return nil, err
 		}
 		ck.conn = conn
@@ -93,9 +93,9 @@ func (ck *check) doFor(ctx context.Context, d time.Duration, cmd string, args ..
 	reply, err := pipe.RoundTrip(ctx, ck.conn, cmd, args...)
 	if _, refused := err.(redis.Error); err != nil && !refused {
 		ck.hangUp()
-		ck.silent++
+		ck.unanswered++
 	} else {
-		ck.silent = 0
+		ck.unanswered = 0
 	}
 	return reply, err
 }
@@ -107,9 +107,9 @@ func (ck *check) hangUp() {
 	}
 }
 
-// answered reports whether the server answered. If err is an error of the connection, it
+// isAnswered reports whether the server answered. If err is an error of the connection, it
 // becomes a problem.
-func (ck *check) answered(ctx context.Context, what string, err error) bool {
+func (ck *check) isAnswered(ctx context.Context, what string, err error) bool {
 	if _, refused := err.(redis.Error); err == nil || refused {
 		return true
 	}
@@ -129,8 +129,8 @@ func (ck *check) unknown(err error) error {
 	return ck.cfg.Unknown(ck.name, err)
 }
 
-// goesOn reports whether the server should be asked more.
-func (ck *check) goesOn() bool { return ck.silent < maxSilent }
+// mayAskMore reports whether the server has answered often enough to be asked more.
+func (ck *check) mayAskMore() bool { return ck.unanswered < maxUnanswered }
 
 // greet asks the first questions of a connection.
 func (ck *check) greet(ctx context.Context) bool {
@@ -157,10 +157,10 @@ func (ck *check) greet(ctx context.Context) bool {
 	}
 	ck.report.Command(Core, "ping", err)
 	_, err = ck.do(ctx, "TIME")
-	if ck.answered(ctx, "TIME", err) {
+	if ck.isAnswered(ctx, "TIME", err) {
 		ck.report.Command(Core, "time", err)
 	}
-	return ck.goesOn()
+	return ck.mayAskMore()
 }
 
 // settings asks how the server is set up.
@@ -170,7 +170,7 @@ func (ck *check) settings(ctx context.Context) bool {
 	switch _, refused := err.(redis.Error); {
 	case ctx.Err() != nil:
 	case isUnreadable(err):
-		ck.answered(ctx, "INFO", err)
+		ck.isAnswered(ctx, "INFO", err)
 	case err != nil && !refused:
 		ck.report.Problem("the server ends the connection or does not answer when it is asked for INFO, as do proxies that spread keys over several servers "+
 			"(twemproxy): connect to Redis directly, or use package lock/cluster", ck.unknown(err))
@@ -178,25 +178,25 @@ func (ck *check) settings(ctx context.Context) bool {
 		ck.report.Settings(info, ck.cfg.Traits.Slots)
 	}
 	if t := ck.cfg.Traits; t.Slots {
-		ck.shards = t.PubSub == topology.PubSubSharded || t.PubSub == topology.PubSubAuto && servers.Shards(servers.VersionOf(info))
+		ck.usesSPublish = t.PubSub == topology.PubSubSharded || t.PubSub == topology.PubSubAuto && servers.Shards(servers.VersionOf(info))
 	}
 	if PersistsByAOF(info) {
 		values, err := redis.Strings(ck.do(ctx, "CONFIG", "GET", "appendfsync"))
 		ck.report.Appendfsync(strings.Join(values[min(1, len(values)):], ""), err)
 	}
-	return ck.goesOn()
+	return ck.mayAskMore()
 }
 
 // scripts tries the commands that scripts call.
 func (ck *check) scripts(ctx context.Context) bool {
 	// With only a key the script does nothing.
 	_, bySHA := ck.do(ctx, "EVALSHA", script.Check.SHA(), 1, ck.name)
-	if !ck.answered(ctx, "EVALSHA", bySHA) {
-		return ck.goesOn()
+	if !ck.isAnswered(ctx, "EVALSHA", bySHA) {
+		return ck.mayAskMore()
 	}
 	_, asText := ck.do(ctx, "EVAL", script.Check.Text(), 1, ck.name)
-	if !ck.answered(ctx, "EVAL", asText) {
-		return ck.goesOn()
+	if !ck.isAnswered(ctx, "EVAL", asText) {
+		return ck.mayAskMore()
 	}
 	ck.report.Command(Core, "evalsha", bySHA)
 	ck.report.Command(Core, "eval", asText)
@@ -210,7 +210,7 @@ func (ck *check) scripts(ctx context.Context) bool {
 			ck.report.Key(Key{Group: Core, Name: ck.name}, asText)
 			ck.report.Untried(asText)
 		}
-		return ck.goesOn()
+		return ck.mayAskMore()
 	}
 	eval := func(keys []string, args ...any) (any, error) {
 		words := append(run[1:2:2], len(keys))
@@ -219,26 +219,26 @@ func (ck *check) scripts(ctx context.Context) bool {
 		}
 		return ck.do(ctx, run[0].(string), append(words, args...)...)
 	}
-	calls := Calls(ck.names, ck.shards)
+	calls := Calls(ck.names, ck.usesSPublish)
 	reply, err := eval([]string{ck.name}, Args(calls)...)
-	if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
-		return ck.goesOn()
+	if !ck.isAnswered(ctx, "a script", err) || ck.elsewhere(err) {
+		return ck.mayAskMore()
 	}
 	if err != nil {
 		ck.report.Untried(err)
-		return ck.goesOn()
+		return ck.mayAskMore()
 	}
 	answers, _ := reply.([]any)
 	ck.report.Tried(calls, answers)
 	for _, key := range Keys(ck.names, ck.cfg.Counter(ck.name)) {
 		_, err := eval([]string{ck.name, key.Name})
-		if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
-			return ck.goesOn()
+		if !ck.isAnswered(ctx, "a script", err) || ck.elsewhere(err) {
+			return ck.mayAskMore()
 		}
 		ck.report.Key(key, err)
 	}
 	if asText != nil {
-		return ck.goesOn()
+		return ck.mayAskMore()
 	}
 	return ck.undeclared(ctx)
 }
@@ -247,8 +247,8 @@ func (ck *check) scripts(ctx context.Context) bool {
 // not there, so it changes nothing.
 func (ck *check) undeclared(ctx context.Context) bool {
 	reply, err := ck.do(ctx, "EVAL", script.RwRenew.Text(), 1, ck.name, 1, "check:", 1, 0)
-	if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
-		return ck.goesOn()
+	if !ck.isAnswered(ctx, "a script", err) || ck.elsewhere(err) {
+		return ck.mayAskMore()
 	}
 	if holds, _ := reply.([]any); len(holds) == 1 {
 		if refusal, _ := holds[0].([]any); len(refusal) == 2 {
@@ -259,7 +259,7 @@ func (ck *check) undeclared(ctx context.Context) bool {
 	if !ck.elsewhere(err) {
 		ck.report.Undeclared(err)
 	}
-	return ck.goesOn()
+	return ck.mayAskMore()
 }
 
 // elsewhere reports whether the server says that it does not have all keys of a script, and
@@ -287,7 +287,7 @@ func (ck *check) proxy(ctx context.Context) bool {
 		name := fmt.Sprintf("%s:%d", ck.name, i)
 		reply, err := redis.Values(ck.do(ctx, "EVAL", script.Uptime.Text(), 1, name))
 		if err != nil || len(reply) < 2 {
-			return ck.goesOn() // the server does not tell its run id
+			return ck.mayAskMore() // the server does not tell its run id
 		}
 		id, _ := redis.String(reply[1], nil)
 		if first == "" {
@@ -309,8 +309,8 @@ func (ck *check) replicas(ctx context.Context) bool {
 		return true
 	}
 	n, err := redis.Int(ck.doFor(ctx, cfg.IOTimeout+cfg.ReplicaTimeout, "WAIT", cfg.Replicas, wire.Milliseconds(cfg.ReplicaTimeout)))
-	if !ck.answered(ctx, "WAIT", err) {
-		return ck.goesOn()
+	if !ck.isAnswered(ctx, "WAIT", err) {
+		return ck.mayAskMore()
 	}
 	if ck.report.Command(Core, "wait", err) && n < cfg.Replicas {
 		ck.report.Problem(fmt.Sprintf("Config.Replicas is %d, and %d replicas answered within Config.ReplicaTimeout (%v): connect more, "+
@@ -325,11 +325,11 @@ func (ck *check) cluster(ctx context.Context) bool {
 		return true
 	}
 	_, err := ck.do(ctx, "ASKING")
-	if ck.answered(ctx, "ASKING", err) {
+	if ck.isAnswered(ctx, "ASKING", err) {
 		ck.report.Command(Core, "asking", err)
 	}
 	_, err = ck.do(ctx, "CLUSTER", "SLOTS")
-	if ck.answered(ctx, "CLUSTER SLOTS", err) {
+	if ck.isAnswered(ctx, "CLUSTER SLOTS", err) {
 		ck.report.Command(Core, "cluster slots", err)
 	}
 	_, err = ck.do(ctx, "CLUSTER", "NODES")
@@ -337,28 +337,28 @@ func (ck *check) cluster(ctx context.Context) bool {
 		ck.report.Advice("the user may not run cluster nodes, so if nodes disagree about slots, the client follows the majority: "+
 			"give it the right, ACL SETUSER <user> +cluster|nodes", err)
 	}
-	return ck.goesOn()
+	return ck.mayAskMore()
 }
 
 // subscribe tries to subscribe, and finds out whether a message arrives.
 func (ck *check) subscribe(ctx context.Context) bool {
 	ck.hangUp() // a connection that subscribes does nothing else
 	subscribe, unsubscribe := "subscribe", "unsubscribe"
-	if ck.shards {
+	if ck.usesSPublish {
 		subscribe, unsubscribe = "ssubscribe", "sunsubscribe"
 	}
-	for _, channel := range Channels(ck.names, ck.shards) {
+	for _, channel := range Channels(ck.names, ck.usesSPublish) {
 		_, err := ck.do(ctx, strings.ToUpper(subscribe), channel.Name)
-		if !ck.answered(ctx, strings.ToUpper(subscribe), err) {
-			return ck.goesOn()
+		if !ck.isAnswered(ctx, strings.ToUpper(subscribe), err) {
+			return ck.mayAskMore()
 		}
 		ck.report.Channel(channel, subscribe, err)
 		if _, refused := err.(redis.Error); refused {
 			continue
 		}
 		_, err = ck.do(ctx, strings.ToUpper(unsubscribe), channel.Name)
-		if !ck.answered(ctx, strings.ToUpper(unsubscribe), err) {
-			return ck.goesOn()
+		if !ck.isAnswered(ctx, strings.ToUpper(unsubscribe), err) {
+			return ck.mayAskMore()
 		}
 		ck.report.Command(Core, unsubscribe, err)
 	}
