@@ -19,7 +19,7 @@ func (d *draw) of(label string, values ...string) string {
 	return rapid.SampledFrom(values).Draw(d.t, label)
 }
 
-// lease is mostly a good one.
+// lease draws a lease, mostly a good one.
 func (d *draw) lease() string {
 	if rapid.IntRange(0, 30).Draw(d.t, "bad lease") == 30 {
 		return d.of("lease", "0", "-5", "x")
@@ -74,7 +74,7 @@ func (d *draw) counted() []string {
 	return all[:rapid.IntRange(1, 3).Draw(d.t, "keys")]
 }
 
-// more are tokens to reserve.
+// more draws how many tokens to reserve.
 func (d *draw) more() string { return d.of("more tokens", "0", "64", "10485", "10486") }
 
 func (d *draw) floor() string { return d.of("least token", "1", "10", "1048576", "x") }
@@ -265,12 +265,12 @@ func timeouts() (out []string) {
 func (d *draw) resultKey() string { return d.of("result", "result1", "result2") }
 func (d *draw) result() []string  { return []string{name, d.resultKey()} }
 
-// lease2 is a good one.
+// lease2 draws a good lease.
 func (d *draw) lease2() string {
 	return strconv.Itoa(leaseUnit * rapid.IntRange(1, 3).Draw(d.t, "lease"))
 }
 
-// counterCall is a call of a script whose arguments are a number, a channel, a TTL
+// counterCall draws a call of a script whose arguments are a number, a channel, a TTL
 // and the command.
 func counterCall(numbers ...string) func(*draw) call {
 	return func(d *draw) call {

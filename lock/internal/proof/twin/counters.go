@@ -32,7 +32,7 @@ func latchDown(x *exec) any {
 		}
 		n, _ := x.counter(x.keys[0])
 		if n > 1 {
-			return x.add(x.keys[0], -1)
+			return x.incrBy(x.keys[0], -1)
 		}
 		x.del(x.keys[0])
 		opened = n == 1
@@ -99,7 +99,7 @@ func give(x *exec, mustExist bool, tooMany int64) any {
 			return tooMany
 		}
 		if n != 0 || !mustExist {
-			free = x.add(x.keys[0], n)
+			free = x.incrBy(x.keys[0], n)
 		}
 		told = n > 0
 		return 1
@@ -123,7 +123,7 @@ func semaphoreTake(x *exec) any {
 		if wanted == 0 || free < wanted {
 			return 0
 		}
-		free = x.add(x.keys[0], -wanted)
+		free = x.incrBy(x.keys[0], -wanted)
 		return wanted
 	})
 	return no(taken, free)
@@ -140,7 +140,7 @@ func semaphoreUndo(x *exec) any {
 	}
 	x.set(x.keys[1], "0", x.integer(2))
 	if there {
-		x.publish(x.arg(1), strconv.FormatInt(x.add(x.keys[0], taken), 10))
+		x.publish(x.arg(1), strconv.FormatInt(x.incrBy(x.keys[0], taken), 10))
 	}
 	return taken
 }
@@ -149,7 +149,7 @@ func semaphoreUndo(x *exec) any {
 func checkSemaphore(x *exec) {
 	x.counter(x.keys[0])
 	if len(x.keys) > 2 {
-		x.of(x.keys[2], zset)
+		x.entryOf(x.keys[2], zset)
 	}
 }
 
@@ -185,7 +185,7 @@ func semaphoreTTL(x *exec) any {
 
 func keyTTL(x *exec) any { return x.pttl(x.keys[0]) }
 
-// ids are the names of a hold's permits: 12 bytes, and their numbers from 1.
+// ids returns the names of a hold's permits: 12 bytes, and their numbers from 1.
 func ids(bytes string, n int64) (out []string) {
 	for i := int64(1); i <= n; i++ {
 		out = append(out, bytes+string([]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}))
@@ -204,15 +204,15 @@ func permitTake(x *exec) any {
 	}
 	deadline, _ := x.number(4)
 	now, _ := x.number(5)
-	now, deadline = x.byServer(now, deadline)
+	now, deadline = x.onServerClock(now, deadline)
 	back := int64(0)
-	for _, owed := range x.from(8) {
+	for _, owed := range x.argsFrom(8) {
 		for _, id := range idsOf(owed) {
 			back += flag(x.zrem(taken, id))
 		}
 	}
 	var over []string
-	if e := x.of(taken, zset); e != nil {
+	if e := x.entryOf(taken, zset); e != nil {
 		for _, p := range e.pairs {
 			if p.score <= now && len(over) < 1000 {
 				over = append(over, p.name)
@@ -223,7 +223,7 @@ func permitTake(x *exec) any {
 		back += flag(x.zrem(taken, id))
 	}
 	if back > 0 {
-		free = x.add(key, back)
+		free = x.incrBy(key, back)
 	}
 	mine, n := int64(0), int64(wanted)
 	for _, id := range ids(x.arg(1), n) {
@@ -235,7 +235,7 @@ func permitTake(x *exec) any {
 			n = min(n, free)
 		}
 		if n > 0 && free >= n {
-			mine, free = n, x.add(key, -n)
+			mine, free = n, x.incrBy(key, -n)
 			for _, id := range ids(x.arg(1), n) {
 				x.zadd(taken, id, deadline)
 			}
@@ -248,7 +248,7 @@ func permitTake(x *exec) any {
 		x.publish(x.arg(6), strconv.FormatInt(free, 10))
 	}
 	left := int64(-1)
-	if e := x.of(taken, zset); e != nil && e.pairs[0].score < 922337203685477 {
+	if e := x.entryOf(taken, zset); e != nil && e.pairs[0].score < 922337203685477 {
 		left = int64(max(e.pairs[0].score-now, 0))
 	}
 	return no(mine, free, left)
@@ -265,7 +265,7 @@ func permitRelease(x *exec) any {
 		back += flag(x.zrem(taken, id))
 	}
 	if back > 0 {
-		x.publish(x.arg(2), strconv.FormatInt(x.add(key, back), 10))
+		x.publish(x.arg(2), strconv.FormatInt(x.incrBy(key, back), 10))
 	}
 	if back == int64(len(of)) {
 		return int64(1)
@@ -298,7 +298,7 @@ func (x *exec) prolong(key, permits string, deadline float64) {
 func permitExtend(x *exec) any {
 	deadline, _ := x.number(2)
 	now, _ := x.number(3)
-	_, deadline = x.byServer(now, deadline)
+	_, deadline = x.onServerClock(now, deadline)
 	if !x.allThere(x.keys[0], x.arg(1)) {
 		return int64(0)
 	}
@@ -312,7 +312,7 @@ func permitRenew(x *exec) any {
 	if !ok || deadline < 1 || !ok2 {
 		panic(refusal("ERR wheellock: permit_renew needs a deadline and a time"))
 	}
-	_, deadline = x.byServer(now, deadline)
+	_, deadline = x.onServerClock(now, deadline)
 	gone := no()
 	for i, key := range x.keys {
 		if permits := x.arg(i + 3); x.allThere(key, permits) {
@@ -330,11 +330,11 @@ func permitSet(x *exec) any {
 	done := x.once(x.integer(3), func() int64 {
 		free, _ = x.counter(x.keys[0])
 		out := 0
-		if e := x.of(x.keys[2], zset); e != nil {
+		if e := x.entryOf(x.keys[2], zset); e != nil {
 			out = len(e.pairs)
 		}
 		more = wanted - free - int64(out)
-		free = x.add(x.keys[0], more)
+		free = x.incrBy(x.keys[0], more)
 		return 1
 	})
 	if more > 0 {
@@ -343,7 +343,7 @@ func permitSet(x *exec) any {
 	return done
 }
 
-// find is the member of an id in hexadecimal digits: its bytes or, of old, their
+// find returns the member of an id in hexadecimal digits: its bytes or, of old, their
 // text.
 func (x *exec) find(key, id string) (member string, deadline float64, there bool) {
 	bytes, err := hex.DecodeString(id)
@@ -367,7 +367,7 @@ func permitDeadline(x *exec) any {
 func permitSetLease(x *exec) any {
 	deadline, _ := x.number(2)
 	now, _ := x.number(3)
-	now, deadline = x.byServer(now, deadline)
+	now, deadline = x.onServerClock(now, deadline)
 	return x.once(x.integer(4), func() int64 {
 		member, until, there := x.find(x.keys[0], x.arg(1))
 		if !there || until <= now {
@@ -382,7 +382,7 @@ func permitInspect(x *exec) any {
 	free, exists := x.counter(x.keys[0])
 	now, _ := x.number(1)
 	over, taken := int64(0), int64(0)
-	if e := x.of(x.keys[1], zset); e != nil {
+	if e := x.entryOf(x.keys[1], zset); e != nil {
 		for _, p := range e.pairs {
 			if p.score <= now {
 				over++
@@ -397,7 +397,7 @@ func permitInspect(x *exec) any {
 func permitFree(x *exec) any {
 	key, result, taken := x.keys[0], x.keys[1], x.keys[2]
 	now, _ := x.number(2)
-	now, _ = x.byServer(now, now)
+	now, _ = x.onServerClock(now, now)
 	done, ok := x.get(result)
 	if !ok {
 		x.counter(key)
@@ -416,7 +416,7 @@ func permitFree(x *exec) any {
 			for _, member := range members {
 				x.zrem(taken, member)
 			}
-			x.publish(x.arg(3), strconv.FormatInt(x.add(key, int64(len(members))), 10))
+			x.publish(x.arg(3), strconv.FormatInt(x.incrBy(key, int64(len(members))), 10))
 		}
 		x.set(result, done, x.integer(4))
 	}

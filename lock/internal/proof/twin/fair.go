@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// fair is a fair mutex as the scripts know it.
+// fair is a fair mutex as the scripts see it.
 type fair struct {
 	*exec
 	lock, queue, scores, signs string
@@ -14,7 +14,7 @@ type fair struct {
 
 // line returns the waiters, in order.
 func (x fair) line() (out []string) {
-	if e := x.of(x.queue, list); e != nil {
+	if e := x.entryOf(x.queue, list); e != nil {
 		for _, p := range e.pairs {
 			out = append(out, p.name)
 		}
@@ -42,13 +42,13 @@ func (x fair) leave(field string) {
 	}
 }
 
-// score is 0 if there is none.
+// score returns the score of a field, or 0 if there is none.
 func (x fair) score(field string) float64 {
 	score, _ := x.zscore(x.scores, field)
 	return score
 }
 
-// wake tells the first, and the next if one of ours may be dead.
+// wake sends a message to the first waiter, and to the next ones while a waiter of ours may be dead.
 func (x fair) wake(channel, but string, before float64) (told int64) {
 	for i := 0; i < 16; i++ {
 		field := x.nth(i)
@@ -58,7 +58,7 @@ func (x fair) wake(channel, but string, before float64) (told int64) {
 		if field != but {
 			told += x.publish(channel+":"+field, "0")
 		}
-		if !x.has(x.signs, field) || x.score(field) >= before {
+		if !x.hasField(x.signs, field) || x.score(field) >= before {
 			return told
 		}
 	}
@@ -70,33 +70,33 @@ func fairTake(e *exec) any {
 	me, lease, sign := x.arg(1), x.lease(2), x.arg(6)
 	floor := x.least(3)
 	now, ok1 := x.number(4)
-	now, _ = e.byServer(now, now)
+	now, _ = e.onServerClock(now, now)
 	patience, ok2 := x.number(5)
 	grace, ok3 := x.number(12)
 	if !ok1 || !ok2 || !ok3 {
 		panic(refusal("ERR wheellock: fair_take needs times"))
 	}
-	x.of(x.queue, list)
-	x.of(x.scores, zset)
-	x.of(x.signs, hash)
+	x.entryOf(x.queue, list)
+	x.entryOf(x.scores, zset)
+	x.entryOf(x.signs, hash)
 	x.lastToken(x.keys[4])
 	foreign := x.foreign(x.lock) != nil
 	if last, signed := x.hget(x.signs, me); signed && digitsOf(sign) != "" && digitsOf(last) != "" && numberOf(sign) <= numberOf(last) {
 		return x.refusal(x.pttl(x.lock), x.first(), foreign) // a copy that is late
 	}
 	heirs := int(x.integer(13))
-	fields := x.from(14)
+	fields := x.argsFrom(14)
 	x.inherit(me, sign, now, fields[:heirs])
 	for i, old := range fields {
 		if !foreign {
-			if i < heirs && x.has(x.lock, old) {
+			if i < heirs && x.hasField(x.lock, old) {
 				x.hset(x.lock, me, "1")
 			}
 			x.hdel(x.lock, old)
 		}
 		x.leave(old)
 	}
-	mine := !foreign && x.has(x.lock, me)
+	mine := !foreign && x.hasField(x.lock, me)
 	woken := false
 	for swept := 0; x.first() != "" && swept < 200; swept++ {
 		first := x.first()
@@ -115,7 +115,7 @@ func fairTake(e *exec) any {
 	if mine || pttl == -2 && (first == "" || first == me) {
 		token := x.token(x.keys[4], floor)
 		x.hset(x.lock, me, "1")
-		x.atLeast(x.lock, lease)
+		x.extendTTL(x.lock, lease)
 		if !mine {
 			x.lrem(me)
 			x.zrem(x.scores, me)
@@ -135,7 +135,7 @@ func fairTake(e *exec) any {
 	return x.refusal(pttl, first, foreign)
 }
 
-// refusal is the answer that the lock was not acquired.
+// refusal returns the answer that the lock was not acquired.
 func (x fair) refusal(pttl int64, first string, foreign bool) any {
 	seen, _ := x.hget(x.signs, first)
 	return []any{int64(0), pttl, first, seen, flag(foreign)}
@@ -144,7 +144,7 @@ func (x fair) refusal(pttl int64, first string, foreign bool) any {
 func fairSign(e *exec) any {
 	x := fair{e, e.keys[0], e.keys[1], e.keys[2], e.keys[3]}
 	now, ok1 := x.number(1)
-	now, _ = e.byServer(now, now)
+	now, _ = e.onServerClock(now, now)
 	patience, ok2 := x.number(2)
 	life, ok3 := x.number(3)
 	grace, ok4 := x.number(4)
@@ -152,7 +152,7 @@ func fairSign(e *exec) any {
 		panic(refusal("ERR wheellock: fair_sign needs times"))
 	}
 	line := x.line()
-	scores := x.of(x.scores, zset)
+	scores := x.entryOf(x.scores, zset)
 	ours := x.hlen(x.signs) == len(line) && !x.farAhead(now+patience/2) && (scores == nil && len(line) == 0 || scores != nil && len(scores.pairs) == len(line))
 	left := ""
 	for i := 6; i <= len(x.args); i += 2 {
@@ -176,7 +176,7 @@ func fairSign(e *exec) any {
 	}
 	if ours {
 		for _, key := range []string{x.queue, x.scores, x.signs} {
-			x.atLeast(key, int64(life))
+			x.extendTTL(key, int64(life))
 		}
 	}
 	seen, _ := x.hget(x.signs, x.first())
@@ -185,7 +185,7 @@ func fairSign(e *exec) any {
 
 // farAhead reports whether one has a score of at least so much.
 func (x fair) farAhead(limit float64) bool {
-	e := x.of(x.scores, zset)
+	e := x.entryOf(x.scores, zset)
 	return e != nil && slices.ContainsFunc(e.pairs, func(p pair) bool { return p.score >= limit })
 }
 
@@ -206,7 +206,7 @@ func (x fair) inherit(me, sign string, now float64, earlier []string) {
 		if !slices.Contains(earlier, old) || !scored {
 			continue
 		}
-		q := x.of(x.queue, list)
+		q := x.entryOf(x.queue, list)
 		q.pairs[i].name = me
 		for j := i + 1; j < len(q.pairs); j++ {
 			if q.pairs[j].name == me {
@@ -223,13 +223,13 @@ func (x fair) inherit(me, sign string, now float64, earlier []string) {
 	}
 }
 
-// signAt is the sign of life with its time.
+// signAt returns the sign of life with its time.
 func signAt(sign string, at float64) string {
 	n := digitsOf(sign)
 	return n + "@" + strconv.FormatFloat(at, 'f', 0, 64) + sign[len(n):]
 }
 
-// timeOf is when such a sign came, or otherwise.
+// timeOf returns when such a sign came, or the time otherwise if there is none.
 func timeOf(sign string, otherwise float64) float64 {
 	if text, found := strings.CutPrefix(sign[len(digitsOf(sign)):], "@"); found && digitsOf(text) != "" {
 		at, _ := strconv.ParseFloat(digitsOf(text), 64)
@@ -238,13 +238,13 @@ func timeOf(sign string, otherwise float64) float64 {
 	return otherwise
 }
 
-// numberOf is the number that text begins with.
+// numberOf returns the number that text begins with.
 func numberOf(text string) float64 {
 	n, _ := strconv.ParseFloat(digitsOf(text), 64)
 	return n
 }
 
-// digitsOf are the digits that text begins with.
+// digitsOf returns the digits that text begins with.
 func digitsOf(text string) string {
 	n := 0
 	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
@@ -260,7 +260,7 @@ func (x fair) aheadOf(me string, line []string, now, patience float64) (sum floa
 		switch wait := x.score(other) - base; {
 		case other == me:
 			return sum
-		case x.has(x.signs, other):
+		case x.hasField(x.signs, other):
 			java = false
 		case wait <= 0 || wait >= 86400000 || !java && wait < patience:
 			sum, java = sum+patience, true
@@ -282,7 +282,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 		before = timeOf(last, now)
 	}
 	if !scored || x.first() == "" {
-		q := x.make(x.queue, list)
+		q := x.entryOrNew(x.queue, list)
 		q.pairs = append(q.pairs, pair{name: me})
 	}
 	x.hset(x.signs, me, signAt(sign, now))
@@ -314,7 +314,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 			behind = nil // somebody has taken me out of the queue, and left my score
 		}
 		for _, other := range line {
-			signed += int(flag(x.has(x.signs, other)))
+			signed += int(flag(x.hasField(x.signs, other)))
 		}
 	}
 	least := time + grace + span
@@ -326,7 +326,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 		if other == me {
 			continue
 		}
-		its, ours := x.score(other), x.has(x.signs, other)
+		its, ours := x.score(other), x.hasField(x.signs, other)
 		if wait := its - base; !ours && java && wait > 0 && wait < 86400000 {
 			least += wait
 		} else if !ours {
@@ -337,7 +337,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 		}
 		base, java = its, !ours
 	}
-	if signs := x.of(x.signs, hash); whole && signs != nil && len(signs.pairs) != signed {
+	if signs := x.entryOf(x.signs, hash); whole && signs != nil && len(signs.pairs) != signed {
 		for _, p := range slices.Clone(signs.pairs) {
 			if _, scored := x.zscore(x.scores, p.name); !scored {
 				x.hdel(x.signs, p.name)
@@ -355,7 +355,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 }
 
 func (x *exec) persist(key string) {
-	if e := x.s.at(key, x.now); e != nil {
+	if e := x.s.entryAt(key, x.now); e != nil {
 		e.end = 0
 	}
 }
@@ -369,12 +369,12 @@ func fairRelease(e *exec) any {
 		panic(refusal("ERR wheellock: fair_release needs times"))
 	}
 	now := float64(x.now) // the client's clock counts only where the server's is not known
-	other, held := x.isOther(x.lock, hash), x.has(x.lock, me)
-	x.of(x.queue, list)
-	x.of(x.scores, zset)
-	x.of(x.signs, hash)
+	other, held := x.isOther(x.lock, hash), x.hasField(x.lock, me)
+	x.entryOf(x.queue, list)
+	x.entryOf(x.scores, zset)
+	x.entryOf(x.signs, hash)
 	var placed []string
-	for _, field := range append([]string{me}, x.from(6)...) {
+	for _, field := range append([]string{me}, x.argsFrom(6)...) {
 		if !other {
 			x.hdel(x.lock, field)
 		}
@@ -389,7 +389,7 @@ func fairRelease(e *exec) any {
 	told := int64(0)
 	if !x.exists(x.lock) {
 		swept := 0
-		for first := x.first(); swept < 200 && first != "" && x.score(first) <= now && !x.has(x.signs, first); first = x.first() {
+		for first := x.first(); swept < 200 && first != "" && x.score(first) <= now && !x.hasField(x.signs, first); first = x.first() {
 			x.lrem(first)
 			x.zrem(x.scores, first)
 			swept++
@@ -408,15 +408,15 @@ func fairRelease(e *exec) any {
 
 func fairForce(e *exec) any {
 	key, queue := e.keys[0], e.keys[1]
-	h := e.of(key, hash)
+	h := e.entryOf(key, hash)
 	switch {
 	case h == nil:
 		return int64(0)
-	case slices.ContainsFunc(e.known(h.pairs, e.from(3)), func(p pair) bool { return !isOwner.MatchString(p.name) || !isCount.MatchString(p.value) }):
+	case slices.ContainsFunc(e.known(h.pairs, e.argsFrom(3)), func(p pair) bool { return !isOwner.MatchString(p.name) || !isCount.MatchString(p.value) }):
 		return int64(-1)
 	}
-	e.of(queue, list)
-	gone := e.distinct(key, e.from(3))
+	e.entryOf(queue, list)
+	gone := e.distinct(key, e.argsFrom(3))
 	for _, f := range gone {
 		e.hdel(key, f)
 	}

@@ -62,10 +62,10 @@ func no(values ...int64) []any {
 	return out
 }
 
-// foreign is the answer to who finds another library's lock, a text with a TTL.
+// foreign returns the answer to a caller that finds a lock of another library, which is a text with a TTL.
 // Anything else that is no hash is an error.
 func (x *exec) foreign(key string) []any {
-	e := x.s.at(key, x.now)
+	e := x.s.entryAt(key, x.now)
 	switch {
 	case e == nil || e.kind == hash:
 		return nil
@@ -75,10 +75,10 @@ func (x *exec) foreign(key string) []any {
 	panic(wrongType)
 }
 
-// distinct are the fields that are in the hash, each once.
+// distinct returns the fields that are in the hash, each once.
 func (x *exec) distinct(key string, fields []string) (there []string) {
 	for _, f := range fields {
-		if x.has(key, f) && !slices.Contains(there, f) {
+		if x.hasField(key, f) && !slices.Contains(there, f) {
 			there = append(there, f)
 		}
 	}
@@ -94,7 +94,7 @@ func acquire(x *exec) any {
 	if other := x.foreign(key); other != nil {
 		return other
 	}
-	mine, owed := x.has(key, field), x.distinct(key, x.from(6))
+	mine, owed := x.hasField(key, field), x.distinct(key, x.argsFrom(6))
 	if !mine && x.hlen(key) > len(owed) {
 		for _, f := range owed {
 			x.hdel(key, f)
@@ -104,7 +104,7 @@ func acquire(x *exec) any {
 				x.set(x.keys[2], "1", again)
 			}
 		}
-		if e := x.of(key, hash); len(e.pairs) == 1 && isRedissons.MatchString(e.pairs[0].name) {
+		if e := x.entryOf(key, hash); len(e.pairs) == 1 && isRedissons.MatchString(e.pairs[0].name) {
 			return no(0, x.pttl(key), 2)
 		}
 		return no(0, x.pttl(key))
@@ -120,25 +120,25 @@ func acquire(x *exec) any {
 	if !mine {
 		x.pexpire(key, lease)
 	}
-	x.atLeast(key, lease)
+	x.extendTTL(key, lease)
 	return append(no(1), token...)
 }
 
 func reenter(x *exec) any {
 	key, field, lease := x.keys[0], x.arg(1), x.lease(3)
-	if !x.has(key, field) {
+	if !x.hasField(key, field) {
 		return int64(0)
 	}
 	x.hset(key, field, x.arg(2))
-	x.atLeast(key, lease)
+	x.extendTTL(key, lease)
 	return int64(1)
 }
 
 func handoff(x *exec) any {
 	key, old, field, lease := x.keys[0], x.arg(1), x.arg(2), x.lease(3)
 	floor := x.least(4)
-	repeated := x.has(key, field)
-	if !repeated && !x.has(key, old) {
+	repeated := x.hasField(key, field)
+	if !repeated && !x.hasField(key, old) {
 		return no(0, x.pttl(key))
 	}
 	if channel := x.arg(6); channel != "" && !repeated {
@@ -162,7 +162,7 @@ func handoff(x *exec) any {
 		token = x.tokens(x.keys[1], floor, 5)
 	}
 	if repeated {
-		x.atLeast(key, lease)
+		x.extendTTL(key, lease)
 		return append(no(1), token...)
 	}
 	x.hset(key, field, "1")
@@ -173,7 +173,7 @@ func handoff(x *exec) any {
 
 func release(x *exec) any {
 	key, field := x.keys[0], x.arg(1)
-	if !x.has(key, field) {
+	if !x.hasField(key, field) {
 		return int64(-1)
 	}
 	x.hdel(key, field)
@@ -190,8 +190,8 @@ func renew(x *exec) any {
 	}
 	gone := no()
 	for i, key := range x.keys {
-		if x.has(key, x.arg(2)+x.arg(i+3)) {
-			x.atLeast(key, lease)
+		if x.hasField(key, x.arg(2)+x.arg(i+3)) {
+			x.extendTTL(key, lease)
 		} else {
 			gone = append(gone, int64(i+1))
 		}
@@ -202,7 +202,7 @@ func renew(x *exec) any {
 // guard knows some commands, with one key: more are not needed to see that they
 // are run, and only then.
 func guard(x *exec) any {
-	if !x.has(x.keys[0], x.arg(1)) {
+	if !x.hasField(x.keys[0], x.arg(1)) {
 		return no(0)
 	}
 	key := x.keys[1]
@@ -217,9 +217,9 @@ func guard(x *exec) any {
 		return []any{int64(1), nil}
 	case "incrby":
 		// Lua has no integers: a larger one than 2^53 is rounded on its way.
-		return []any{int64(1), int64(float64(x.add(key, x.integer(3))))}
+		return []any{int64(1), int64(float64(x.incrBy(key, x.integer(3))))}
 	case "rpush":
-		e := x.make(key, list)
+		e := x.entryOrNew(key, list)
 		e.pairs = append(e.pairs, pair{name: x.arg(3)})
 		return []any{int64(1), int64(len(e.pairs))}
 	}
@@ -255,22 +255,22 @@ func (x *exec) known(pairs []pair, named []string) (out []pair) {
 
 func force(x *exec) any {
 	key, channel := x.keys[0], x.arg(1)
-	e := x.of(key, hash)
+	e := x.entryOf(key, hash)
 	switch {
 	case e == nil:
 		return int64(0)
-	case notLock(x.known(e.pairs, x.from(3))):
+	case notLock(x.known(e.pairs, x.argsFrom(3))):
 		return int64(-1)
 	}
 	modeAlone := len(e.pairs) == 1 && e.pairs[0].name == "mode"
-	gone := x.distinct(key, x.from(3))
+	gone := x.distinct(key, x.argsFrom(3))
 	if len(gone) == 0 && !modeAlone {
 		return int64(-2)
 	}
 	for _, f := range gone {
 		x.hdel(key, f)
 	}
-	if n := x.hlen(key); n == 0 || n == 1 && x.has(key, "mode") {
+	if n := x.hlen(key); n == 0 || n == 1 && x.hasField(key, "mode") {
 		x.del(key)
 		x.publish(channel, "0")
 	}
@@ -283,7 +283,7 @@ func inspect(x *exec) any {
 		return other[1:]
 	}
 	out := no(x.pttl(key))
-	if e := x.of(key, hash); e != nil {
+	if e := x.entryOf(key, hash); e != nil {
 		for _, p := range e.pairs {
 			out = append(out, p.name, p.value)
 		}

@@ -34,7 +34,7 @@ func (r *Redis) Run(now time.Time, s *script.Script, keys int, args []any, last 
 	if keys > len(args) {
 		return nil, nil, errors.New("twin: fewer arguments than keys")
 	}
-	c := call{script: s, leaving: leaving}
+	c := call{script: s, isSlotLeaving: leaving}
 	for i, a := range args {
 		if i < keys {
 			c.keys = append(c.keys, argument(a))
@@ -59,7 +59,7 @@ func (r *Redis) Run(now time.Time, s *script.Script, keys int, args []any, last 
 	return received(answer), told, nil
 }
 
-// argument is what a server gets of an argument.
+// argument returns the text of an argument as a server gets it.
 func argument(a any) string {
 	if b, ok := a.([]byte); ok {
 		return string(b)
@@ -67,7 +67,7 @@ func argument(a any) string {
 	return fmt.Sprint(a)
 }
 
-// received is what a client reads of an answer.
+// received returns an answer as a client reads it.
 func received(answer any) any {
 	switch v := answer.(type) {
 	case string:
@@ -113,7 +113,7 @@ func (r *Redis) Carry(now time.Time, to *Redis, there time.Time, has func(key st
 		}
 		x := &exec{s: move, now: there.UnixMilli()}
 		x.del(e.key)
-		*x.make(e.key, e.kind) = e
+		*x.entryOrNew(e.key, e.kind) = e
 	}
 	r.s, to.s = stay, move
 }
@@ -165,7 +165,7 @@ func (r *Redis) Leave(now time.Time, key, field string) bool {
 	return r.Delete(now, key)
 }
 
-// Text is what a key that is a text has; "" if there is none.
+// Text returns the text of a key, or "" if there is none.
 func (r *Redis) Text(now time.Time, key string) string {
 	if e := r.at(now, key); e != nil {
 		return e.text
@@ -173,7 +173,7 @@ func (r *Redis) Text(now time.Time, key string) string {
 	return ""
 }
 
-// Fields are the fields of a hash, the members of a sorted set or the elements of a list, in their
+// Fields returns the fields of a hash, the members of a sorted set or the elements of a list, in their
 // order, and in how long the key ends: negative if it does not, or if there is no such key.
 func (r *Redis) Fields(now time.Time, key string) (fields []string, ttl time.Duration) {
 	e := r.at(now, key)
@@ -189,7 +189,7 @@ func (r *Redis) Fields(now time.Time, key string) (fields []string, ttl time.Dur
 	return fields, time.Duration(e.end-now.UnixMilli()) * time.Millisecond
 }
 
-// Keys are all keys, by name.
+// Keys returns all keys, by name.
 func (r *Redis) Keys(now time.Time) (names []string) {
 	if r.s == nil {
 		return nil
@@ -217,7 +217,7 @@ func (r *Redis) at(now time.Time, key string) *entry {
 	if r.s == nil {
 		return nil
 	}
-	return r.s.at(key, now.UnixMilli())
+	return r.s.entryAt(key, now.UnixMilli())
 }
 
 // String shows all that there is.

@@ -33,7 +33,7 @@ const (
 // putEnds are the TTLs of what somebody else has put there: never as long as a lease.
 var putEnds = [...]int64{0, leaseUnit + 5_000, 2*leaseUnit + 5_000}
 
-// wire are the arguments of a call as the Lua file wants them. It is the one place
+// wire returns the arguments of a call as the Lua file wants them. It is the one place
 // that knows whether the files have a time after which they refuse: it comes last.
 func wire(c call) []any {
 	out := []any{len(c.keys)}
@@ -43,7 +43,7 @@ func wire(c call) []any {
 	for _, a := range c.args {
 		out = append(out, a)
 	}
-	if stamped(c) {
+	if expires(c) {
 		out = append(out, c.notAfter)
 	}
 	return out
@@ -138,7 +138,7 @@ func (r *both) put(key string, k kind, value string, px int64) {
 		x.zadd(key, value, 1)
 		r.do("ZADD", key, 1, value)
 	case list:
-		x.make(key, list).pairs = []pair{{name: value}}
+		x.entryOrNew(key, list).pairs = []pair{{name: value}}
 		r.do("RPUSH", key, value)
 	}
 	if px != 0 {
@@ -156,7 +156,7 @@ func (r *both) queue(field string, score int64) {
 	if x.isOther(keys.FairQueue(name), list) || x.isOther(keys.FairScores(name), zset) {
 		return
 	}
-	e := x.make(keys.FairQueue(name), list)
+	e := x.entryOrNew(keys.FairQueue(name), list)
 	if e.find(field) >= 0 {
 		return
 	}
@@ -251,7 +251,7 @@ func (r *both) messages() (out []message) {
 // slow reports whether so much time has really passed that TTLs say nothing more.
 func (r *both) slow() bool { return time.Since(r.began) > slack*time.Millisecond }
 
-// dump is what the server has.
+// dump returns all keys of the server with their values.
 func (r *both) dump() (out []entry) {
 	list, err := redis.Values(r.do("EVAL", dumpText, 0), nil)
 	require.NoError(r.t, err)
@@ -353,7 +353,7 @@ func equal(want, got any) bool {
 	return want == got
 }
 
-// sortedPairs is {pttl, field, count, ...} with the fields in order.
+// sortedPairs returns {pttl, field, count, ...} with the fields in order.
 func sortedPairs(reply []any) []any {
 	var pairs [][]any
 	for i := 1; i+1 < len(reply); i += 2 {
@@ -379,7 +379,7 @@ func dial(t *testing.T) (redis.Conn, redis.PubSubConn) {
 	return fixture.Dial(t, s), heard
 }
 
-// newBoth are both, empty.
+// newBoth returns both, empty.
 func newBoth(t rapid.TB, conn redis.Conn, heard redis.PubSubConn) *both {
 	r := &both{t: t, conn: conn, heard: heard, twin: &server{}, began: time.Now(), refused: map[string]int{}}
 	r.do("FLUSHDB")
@@ -436,7 +436,7 @@ func TestScriptsAreTheirTwins(t *testing.T) {
 						one.script = c.script
 						if c.script == script.FairTake && one.args[7] == "its last" {
 							one.args[7] = ""
-							if e := r.twin.at(keys.FairSigns(name), r.now); e != nil {
+							if e := r.twin.entryAt(keys.FairSigns(name), r.now); e != nil {
 								if i := e.find(one.args[6]); i >= 0 {
 									one.args[7] = e.pairs[i].value
 								}
@@ -515,7 +515,7 @@ func TestTheClockOfAClientCountsForNothing(t *testing.T) {
 		run(script.PermitRenew, []string{taken}, in(3), in(0), permit)
 		run(script.PermitSetLease, []string{taken, "result1"}, id, in(1), in(0), "100000")
 		run(script.PermitFree, []string{name, "result of free", taken}, id, in(0), "channel", "100000", "publish")
-		require.Equal(t, "5", r.twin.at(name, r.now).text)
+		require.Equal(t, "5", r.twin.entryAt(name, r.now).text)
 
 		r.put(name, hash, "c:9:9", putEnds[1])
 		run(script.FairTake, append(fairKeys(), keys.Counter), fields[0], "100000", "1", in(0), "300000", "1 a", "", "", "100000", "channel", "publish", "116000", "0")
@@ -540,12 +540,12 @@ func TestAWriterThatNobodyHasLeavesWithItsMode(t *testing.T) {
 	r.run(read(next, "", writer))
 	mode, _ := (&exec{s: r.twin, now: r.now}).hget(name, "mode")
 	require.Equal(t, "read", mode)
-	require.GreaterOrEqual(t, r.twin.at(name, r.now).find(next), 0)
+	require.GreaterOrEqual(t, r.twin.entryAt(name, r.now).find(next), 0)
 
 	r = newBoth(t, conn, heard)
 	r.run(call{script: script.Acquire, keys: []string{name}, args: []string{next, "100000", "1"}})
 	r.run(call{script: script.Force, keys: []string{name}, args: []string{"channel", "publish", reader}})
-	require.GreaterOrEqual(t, r.twin.at(name, r.now).find(next), 0)
+	require.GreaterOrEqual(t, r.twin.entryAt(name, r.now).find(next), 0)
 }
 
 // TestACounterOfTokensHasNoEnd: whoever has given it a TTL. If it ended, tokens would fall. The

@@ -50,7 +50,7 @@ var redisCommands = strings.Fields(`decr decrby del exists get getset hdel hexis
 	incrby lindex linsert llen lpop lrange lrem persist pexpire pttl publish rpush set zadd zcard zcount zmscore zrange
 	zrangebyscore zrem zscore`)
 
-// limited are connections of users who may call all commands but one.
+// limited returns connections of users who may call all commands but one.
 func limited(t *testing.T, s *redistest.Server) map[string]redis.Conn {
 	fixture.Needs(t, redistest.ChannelRights)
 	all := map[string]redis.Conn{}

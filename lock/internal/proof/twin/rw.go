@@ -29,7 +29,7 @@ func (x *rw) timeout(field string, n int) string {
 
 const endless = math.MaxInt64
 
-// timeoutsOf is how many a reader of that count may have.
+// timeoutsOf returns how many timeouts a reader with that count may have.
 func timeoutsOf(count string) int {
 	if !isEntries.MatchString(count) {
 		return 0
@@ -60,7 +60,7 @@ func (x *rw) bury(gone []string) {
 	mode, _ := x.hget(x.key, "mode")
 	for x.seen < inAll && (mode == "read" || mode == "write") && x.crowded(gone) {
 		x.seen += atATime
-		for _, p := range slices.Clone(x.of(x.key, hash).pairs[:atATime]) {
+		for _, p := range slices.Clone(x.entryOf(x.key, hash).pairs[:atATime]) {
 			switch {
 			case p.name == "mode" || slices.Contains(gone, p.name):
 			case x.lives(p):
@@ -73,17 +73,17 @@ func (x *rw) bury(gone []string) {
 	}
 }
 
-// rest is what remains without the fields that go: the mode, whether somebody
+// rest describes the lock without the fields that go: the mode, whether somebody
 // writes, and how long the longest reader may, which is endless if it is not known.
 func (x *rw) rest(gone []string) (mode string, writing bool, longest int64) {
 	x.bury(gone)
-	e := x.of(x.key, hash)
+	e := x.entryOf(x.key, hash)
 	if e == nil {
 		return "", false, 0
 	}
 	if x.crowded(gone) {
 		mode, _ = x.hget(x.key, "mode")
-		writing = mode == "write" && !slices.ContainsFunc(gone, func(f string) bool { return strings.HasSuffix(f, ":write") && x.has(x.key, f) })
+		writing = mode == "write" && !slices.ContainsFunc(gone, func(f string) bool { return strings.HasSuffix(f, ":write") && x.hasField(x.key, f) })
 		return mode, writing, endless
 	}
 	sum := 0
@@ -181,11 +181,11 @@ func (x *rw) clean(owed []string) string {
 	return mode
 }
 
-// keepsOut is the answer to a reader that may not read now; nil if it may.
+// keepsOut returns the answer to a reader that may not read now, or nil if it may.
 func (x *rw) keepsOut(mode, writer string) []any {
 	switch {
 	case mode == "write":
-		if writer == "" || !x.has(x.key, writer) {
+		if writer == "" || !x.hasField(x.key, writer) {
 			return no(0, x.pttl(x.key))
 		}
 	case mode != "read" && x.exists(x.key): // another sort of lock
@@ -202,8 +202,8 @@ func rwRead(e *exec) any {
 	if other := x.foreign(x.key); other != nil {
 		return other
 	}
-	mode := x.clean(x.from(8))
-	if !x.has(x.key, field) {
+	mode := x.clean(x.argsFrom(8))
+	if !x.hasField(x.key, field) {
 		refused := x.keepsOut(mode, writer)
 		if refused != nil && x.thinned() {
 			mode, _ = x.hget(x.key, "mode")
@@ -217,7 +217,7 @@ func rwRead(e *exec) any {
 		x.hset(x.key, "mode", "read")
 	}
 	x.hset(x.key, field, "1")
-	x.atLeast(x.key, lease)
+	x.extendTTL(x.key, lease)
 	if x.pttl(x.keys[1]) < lease {
 		x.set(x.keys[1], "1", lease)
 	}
@@ -230,37 +230,37 @@ func rwWrite(e *exec) any {
 	if other := x.foreign(x.key); other != nil {
 		return other
 	}
-	x.of(x.writers, hash)
-	x.clean(x.from(8))
-	if !x.has(x.key, field) && x.exists(x.key) && (!x.thinned() || x.exists(x.key)) {
+	x.entryOf(x.writers, hash)
+	x.clean(x.argsFrom(8))
+	if !x.hasField(x.key, field) && x.exists(x.key) && (!x.thinned() || x.exists(x.key)) {
 		if mode, _ := x.hget(x.key, "mode"); x.arg(4) != "0" && mode == "read" {
 			x.hset(x.writers, writer, "1")
-			x.atLeast(x.writers, x.integer(4))
+			x.extendTTL(x.writers, x.integer(4))
 		}
 		return no(0, x.pttl(x.key))
 	}
 	x.hset(x.key, "mode", "write")
 	x.hset(x.key, field, "1")
-	x.atLeast(x.key, lease)
+	x.extendTTL(x.key, lease)
 	x.hdel(x.writers, writer)
 	return no(1, 1)
 }
 
 func rwReadReenter(x *exec) any {
 	key, timeout, field, lease := x.keys[0], x.keys[1], x.arg(1), x.lease(3)
-	if !x.has(key, field) || !x.exists(timeout) {
+	if !x.hasField(key, field) || !x.exists(timeout) {
 		return int64(0)
 	}
 	x.hset(key, field, x.arg(2))
-	x.atLeast(key, lease)
-	x.atLeast(timeout, lease)
+	x.extendTTL(key, lease)
+	x.extendTTL(timeout, lease)
 	return int64(1)
 }
 
 func rwReadRelease(e *exec) any {
 	x := &rw{exec: e, key: e.keys[0], writers: e.keys[2], channel: e.arg(2), prefix: e.arg(3)}
 	timeout, field := x.keys[1], x.arg(1)
-	if !x.has(x.key, field) {
+	if !x.hasField(x.key, field) {
 		x.del(timeout)
 		return int64(-1)
 	}
@@ -273,7 +273,7 @@ func rwReadRelease(e *exec) any {
 func rwWriteRelease(e *exec) any {
 	x := &rw{exec: e, key: e.keys[0], writers: e.keys[1], channel: e.arg(2), prefix: e.arg(3)}
 	field := x.arg(1)
-	if !x.has(x.key, field) {
+	if !x.hasField(x.key, field) {
 		return int64(-1)
 	}
 	mode, writing, longest := x.rest([]string{field})
@@ -308,32 +308,32 @@ func rwRenew(x *exec) any {
 			gone = append(gone, int64(i+1))
 			continue
 		}
-		if !x.has(key, field) {
+		if !x.hasField(key, field) {
 			gone = append(gone, int64(i+1))
 			continue
 		}
-		x.atLeast(timeout, lease)
-		x.atLeast(key, lease)
+		x.extendTTL(timeout, lease)
+		x.extendTTL(key, lease)
 	}
 	return gone
 }
 
 func rwForce(e *exec) any {
 	x := &rw{exec: e, key: e.keys[0], writers: e.keys[1], channel: e.arg(1), prefix: e.arg(3)}
-	h := x.of(x.key, hash)
+	h := x.entryOf(x.key, hash)
 	if h == nil {
 		return int64(0)
 	}
 	known := h.pairs
 	if x.crowded(nil) {
-		known = x.known(h.pairs, x.from(4))
+		known = x.known(h.pairs, x.argsFrom(4))
 	}
 	if mode, _ := x.hget(x.key, "mode"); mode != "read" && mode != "write" || notLock(known) {
 		return int64(-1)
 	}
 	fields := len(h.pairs)
-	mode, writing, longest := x.rest(x.from(4))
-	gone := x.distinct(x.key, x.from(4))
+	mode, writing, longest := x.rest(x.argsFrom(4))
+	gone := x.distinct(x.key, x.argsFrom(4))
 	for _, f := range gone {
 		x.hdel(x.key, f)
 	}

@@ -28,12 +28,12 @@ type pair struct {
 	score float64
 }
 
-// entry is one key.
+// entry is one key with its value.
 type entry struct {
 	key   string
 	kind  kind
 	text  string
-	pairs []pair // of a hash by name, of a sorted set by score and name, of a list in its order
+	pairs []pair // sorted by name in a hash, by score and name in a sorted set, and as they are in a list
 	end   int64  // ms of the server's clock; 0: none
 }
 
@@ -41,14 +41,14 @@ func (e *entry) find(name string) int {
 	return slices.IndexFunc(e.pairs, func(p pair) bool { return p.name == name })
 }
 
-// server is what a Redis has. It is a value: a run makes a new one.
+// server has the keys of a Redis. It is a value: a run makes a new one.
 type server struct {
 	entries []entry // by key
 }
 
-// at is the entry of a key that is there; Redis keeps a key in the millisecond of
-// its end.
-func (s *server) at(key string, now int64) *entry {
+// entryAt returns the entry of a key, or nil if the key does not exist. Redis keeps a key in the
+// millisecond of its end.
+func (s *server) entryAt(key string, now int64) *entry {
 	for i := range s.entries {
 		if e := &s.entries[i]; e.key == key {
 			if e.end != 0 && now > e.end {
@@ -83,28 +83,28 @@ const (
 	nonLocal   refusal = "ERR Script attempted to access a non local key in a cluster node"
 )
 
-// message is one that was published.
+// message is one published message.
 type message struct{ channel, text string }
 
 // call is one script with its arguments. notAfter is apart from args, because
 // it always comes last.
 type call struct {
-	script   *script.Script
-	keys     []string
-	args     []string
-	notAfter int64
-	leaving  bool // the slot of keys is on its way to another server of a Cluster, key by key
+	script        *script.Script
+	keys          []string
+	args          []string
+	notAfter      int64
+	isSlotLeaving bool // the slot of keys is moving to another server of a Cluster, key by key
 }
 
 // run carries out one script at the time now of the server's clock. It returns the server
 // after the script, the reply, and the messages. hear returns how many subscribers a channel
 // has. A reply is nil, an int64, a string, a []any or a refusal.
 func run(s *server, now int64, c call, hear func(channel string) int64) (after *server, reply any, told []message) {
-	if late(c, now) {
+	if isLate(c, now) {
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
 	}
 	x := &exec{
-		s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), leaving: c.leaving, keys: c.keys, args: c.args, hear: hear,
+		s: s.clone(now), now: now, knowsTime: c.notAfter != 0 && expires(c), isSlotLeaving: c.isSlotLeaving, keys: c.keys, args: c.args, countSubscribers: hear,
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -114,31 +114,31 @@ func run(s *server, now int64, c call, hear func(channel string) int64) (after *
 			}
 			after, reply, told = s, r, nil // a script that is refused changes nothing,
 			switch {
-			case x.spent != "": // but that an exhausted counter has no TTL any more,
+			case x.exhausted != "": // but that an exhausted counter has no TTL any more,
 				after = s.clone(now)
-				after.at(x.spent, now).end = 0
+				after.entryAt(x.exhausted, now).end = 0
 			case r == nonLocal: // or what it had done before it met a key that had gone
-				after, told = x.s, x.told
+				after, told = x.s, x.messages
 			}
 		}
 	}()
 	reply = scripts[c.script.Name()](x)
-	return x.s, reply, x.told
+	return x.s, reply, x.messages
 }
 
-// late is the whole rule of requests that expire: a script that takes or changes
+// isLate is the whole rule of requests that expire: a script that takes or changes
 // something has a time of the server's clock after which it is not carried out.
-// What only reads, and what releases all of a field that is never used again, has
-// none.
-func late(c call, now int64) bool { return c.notAfter != 0 && now > c.notAfter && stamped(c) }
+// A script that only reads has no such time, and neither has one that releases all of a field that
+// is never used again.
+func isLate(c call, now int64) bool { return c.notAfter != 0 && now > c.notAfter && expires(c) }
 
-// stamped reports whether a call has a time after which it is not carried out.
-func stamped(c call) bool { return c.script.Expires() }
+// expires reports whether a call has a time after which it is not carried out.
+func expires(c call) bool { return c.script.Expires() }
 
-// byServer are a time and a deadline, told by the client's clock, by the server's if the
-// script knows that.
-func (x *exec) byServer(now, deadline float64) (float64, float64) {
-	if !x.limited {
+// onServerClock converts a time and a deadline of the client's clock to the server's clock, if the
+// script knows that clock.
+func (x *exec) onServerClock(now, deadline float64) (float64, float64) {
+	if !x.knowsTime {
 		return now, deadline
 	}
 	return float64(x.now), deadline + float64(x.now) - now
@@ -146,17 +146,17 @@ func (x *exec) byServer(now, deadline float64) (float64, float64) {
 
 // exec is a script that runs.
 type exec struct {
-	s          *server
-	now        int64
-	limited    bool // the call has a time limit, so the script knows the server's time
-	leaving    bool // see call
-	keys, args []string
-	hear       func(channel string) int64 // how many subscribers a channel has
-	told       []message
-	spent      string // the counter of tokens at which minting was refused
+	s                *server
+	now              int64
+	knowsTime        bool // the call has a time limit, so the script knows the server's time
+	isSlotLeaving    bool // see call
+	keys, args       []string
+	countSubscribers func(channel string) int64 // how many subscribers a channel has
+	messages         []message
+	exhausted        string // the counter of tokens that has refused to mint
 }
 
-// arg is ARGV[i], "" if there is none.
+// arg returns ARGV[i], or "" if there is none.
 func (x *exec) arg(i int) string {
 	if i <= len(x.args) {
 		return x.args[i-1]
@@ -164,15 +164,15 @@ func (x *exec) arg(i int) string {
 	return ""
 }
 
-// from are ARGV[i] and those after it.
-func (x *exec) from(i int) []string {
+// argsFrom returns ARGV[i] and those after it.
+func (x *exec) argsFrom(i int) []string {
 	if i > len(x.args) {
 		return nil
 	}
 	return x.args[i-1:]
 }
 
-// number is ARGV[i] as Lua reads a number.
+// number returns ARGV[i] as Lua reads a number.
 func (x *exec) number(i int) (float64, bool) { return number(x.arg(i)) }
 
 func number(s string) (float64, bool) {
@@ -180,7 +180,7 @@ func number(s string) (float64, bool) {
 	return f, err == nil
 }
 
-// lease is ARGV[i], which must be at least 1.
+// lease returns ARGV[i], which must be at least 1.
 func (x *exec) lease(i int) int64 {
 	f, ok := x.number(i)
 	if !ok || f < 1 {
@@ -199,23 +199,23 @@ func integer(s string) int64 {
 	return n
 }
 
-// isAway reports whether a key may be at the server that its slot is on its way to. The keys
-// that the call names are all here, or it is not carried out.
+// isAway reports whether a key may already be at the server to which its slot is moving. The keys
+// that the call names are all here, or the call is not carried out.
 func (x *exec) isAway(key string) bool {
-	return x.leaving && !slices.Contains(x.keys, key) && x.s.at(key, x.now) == nil
+	return x.isSlotLeaving && !slices.Contains(x.keys, key) && x.s.entryAt(key, x.now) == nil
 }
 
-// at is the entry of a key; nil if there is none.
-func (x *exec) at(key string) *entry {
+// entryAt returns the entry of a key, or nil if there is none.
+func (x *exec) entryAt(key string) *entry {
 	if x.isAway(key) {
 		panic(nonLocal)
 	}
-	return x.s.at(key, x.now)
+	return x.s.entryAt(key, x.now)
 }
 
-// of is the entry of a key, which must have that kind; nil if there is none.
-func (x *exec) of(key string, k kind) *entry {
-	e := x.at(key)
+// entryOf returns the entry of a key, or nil if there is none. The entry must have that kind.
+func (x *exec) entryOf(key string, k kind) *entry {
+	e := x.entryAt(key)
 	if e != nil && e.kind != k {
 		panic(wrongType)
 	}
@@ -224,15 +224,15 @@ func (x *exec) of(key string, k kind) *entry {
 
 // isOther reports whether a key has a value of another kind.
 func (x *exec) isOther(key string, k kind) bool {
-	e := x.at(key)
+	e := x.entryAt(key)
 	return e != nil && e.kind != k
 }
 
-func (x *exec) exists(key string) bool { return x.at(key) != nil }
+func (x *exec) exists(key string) bool { return x.entryAt(key) != nil }
 
-// make is the entry of a key, made if there is none.
-func (x *exec) make(key string, k kind) *entry {
-	if e := x.of(key, k); e != nil {
+// entryOrNew returns the entry of a key. It makes the entry if there is none.
+func (x *exec) entryOrNew(key string, k kind) *entry {
+	if e := x.entryOf(key, k); e != nil {
 		return e
 	}
 	i, _ := slices.BinarySearchFunc(x.s.entries, key, func(e entry, key string) int { return cmp.Compare(e.key, key) })
@@ -241,14 +241,14 @@ func (x *exec) make(key string, k kind) *entry {
 }
 
 func (x *exec) del(key string) bool {
-	x.at(key) // which may be away
+	x.entryAt(key) // refuses a key that may be away
 	n := len(x.s.entries)
 	x.s.entries = slices.DeleteFunc(x.s.entries, func(e entry) bool { return e.key == key })
 	return len(x.s.entries) < n
 }
 
 func (x *exec) pttl(key string) int64 {
-	switch e := x.at(key); {
+	switch e := x.entryAt(key); {
 	case e == nil:
 		return -2
 	case e.end == 0:
@@ -259,7 +259,7 @@ func (x *exec) pttl(key string) int64 {
 }
 
 func (x *exec) pexpire(key string, ms int64) bool {
-	e := x.at(key)
+	e := x.entryAt(key)
 	switch {
 	case e == nil:
 		return false
@@ -271,21 +271,21 @@ func (x *exec) pexpire(key string, ms int64) bool {
 	return true
 }
 
-// atLeast gives a key a TTL of that much, if it has less or none.
-func (x *exec) atLeast(key string, ms int64) {
+// extendTTL gives a key a TTL of ms, if it has less or none.
+func (x *exec) extendTTL(key string, ms int64) {
 	if x.pttl(key) < ms {
 		x.pexpire(key, ms)
 	}
 }
 
 func (x *exec) publish(channel, text string) int64 {
-	x.told = append(x.told, message{channel, text})
-	return x.hear(channel)
+	x.messages = append(x.messages, message{channel, text})
+	return x.countSubscribers(channel)
 }
 
-// get is a text; ok is false if there is none.
+// get returns the text of a key. ok is false if there is none.
 func (x *exec) get(key string) (string, bool) {
-	e := x.of(key, text)
+	e := x.entryOf(key, text)
 	if e == nil {
 		return "", false
 	}
@@ -295,15 +295,15 @@ func (x *exec) get(key string) (string, bool) {
 // set makes a key a text with a TTL, or without one if px is 0.
 func (x *exec) set(key, value string, px int64) {
 	x.del(key)
-	e := x.make(key, text)
+	e := x.entryOrNew(key, text)
 	e.text = value
 	if px != 0 {
 		e.end = x.now + px
 	}
 }
 
-// add changes a number and leaves its TTL.
-func (x *exec) add(key string, n int64) int64 {
+// incrBy adds n to a number and keeps its TTL.
+func (x *exec) incrBy(key string, n int64) int64 {
 	value := int64(0)
 	if old, ok := x.get(key); ok {
 		value = integer(old)
@@ -312,12 +312,12 @@ func (x *exec) add(key string, n int64) int64 {
 		}
 	}
 	value += n
-	x.make(key, text).text = strconv.FormatInt(value, 10)
+	x.entryOrNew(key, text).text = strconv.FormatInt(value, 10)
 	return value
 }
 
 func (x *exec) hget(key, field string) (string, bool) {
-	if e := x.of(key, hash); e != nil {
+	if e := x.entryOf(key, hash); e != nil {
 		if i := e.find(field); i >= 0 {
 			return e.pairs[i].value, true
 		}
@@ -325,8 +325,8 @@ func (x *exec) hget(key, field string) (string, bool) {
 	return "", false
 }
 
-// has reports whether a key is a hash with that field.
-func (x *exec) has(key, field string) bool {
+// hasField reports whether a key is a hash with that field.
+func (x *exec) hasField(key, field string) bool {
 	if x.isOther(key, hash) {
 		return false
 	}
@@ -335,7 +335,7 @@ func (x *exec) has(key, field string) bool {
 }
 
 func (x *exec) hset(key, field, value string) {
-	e := x.make(key, hash)
+	e := x.entryOrNew(key, hash)
 	i, found := slices.BinarySearchFunc(e.pairs, field, func(p pair, name string) int { return cmp.Compare(p.name, name) })
 	if found {
 		e.pairs[i].value = value
@@ -344,10 +344,10 @@ func (x *exec) hset(key, field, value string) {
 	e.pairs = slices.Insert(e.pairs, i, pair{name: field, value: value})
 }
 
-// remove takes a field of a hash or a member of a sorted set away; an empty key is
-// none.
+// remove takes a field of a hash or a member of a sorted set away. A key without fields is
+// removed.
 func (x *exec) remove(key string, k kind, name string) bool {
-	e := x.of(key, k)
+	e := x.entryOf(key, k)
 	if e == nil {
 		return false
 	}
@@ -366,14 +366,14 @@ func (x *exec) hdel(key, field string) bool { return x.remove(key, hash, field) 
 func (x *exec) zrem(key, name string) bool  { return x.remove(key, zset, name) }
 
 func (x *exec) hlen(key string) int {
-	if e := x.of(key, hash); e != nil {
+	if e := x.entryOf(key, hash); e != nil {
 		return len(e.pairs)
 	}
 	return 0
 }
 
 func (x *exec) zscore(key, name string) (float64, bool) {
-	if e := x.of(key, zset); e != nil {
+	if e := x.entryOf(key, zset); e != nil {
 		if i := e.find(name); i >= 0 {
 			return e.pairs[i].score, true
 		}
@@ -382,7 +382,7 @@ func (x *exec) zscore(key, name string) (float64, bool) {
 }
 
 func (x *exec) zadd(key, name string, score float64) {
-	e := x.make(key, zset)
+	e := x.entryOrNew(key, zset)
 	if i := e.find(name); i >= 0 {
 		e.pairs[i].score = score
 	} else {
@@ -393,7 +393,7 @@ func (x *exec) zadd(key, name string, score float64) {
 	})
 }
 
-// counter is the number at a key, 0 if there is none.
+// counter returns the number at a key, or 0 if there is none.
 func (x *exec) counter(key string) (n int64, there bool) {
 	value, ok := x.get(key)
 	if !ok {
@@ -410,7 +410,7 @@ func (x *exec) counter(key string) (n int64, there bool) {
 var (
 	isOwner   = regexp.MustCompile(`:[0-9A-Za-z]+$`)
 	isCount   = regexp.MustCompile(`^\d+$`)
-	isEntries = regexp.MustCompile(`^\d{1,9}$`) // nobody enters a billion times
+	isEntries = regexp.MustCompile(`^\d{1,9}$`) // no owner enters a billion times
 )
 
 // least returns the least token: ARGV[i], or a token of the server's clock if the script knows
@@ -420,13 +420,13 @@ func (x *exec) least(i int) float64 {
 	switch {
 	case !ok:
 		panic(refusal("ERR wheellock: it needs a least token"))
-	case least <= 1 || !x.limited:
+	case least <= 1 || !x.knowsTime:
 		return least
 	}
 	return float64(x.now/1000<<20 + x.now%1000*1000)
 }
 
-// lastToken is the last fencing token, and whether there is one. A counter that can go no
+// lastToken returns the last fencing token, and whether there is one. A counter that can go no
 // further is refused.
 func (x *exec) lastToken(key string) (last float64, there bool) {
 	value, _ := x.get(key)
@@ -440,19 +440,18 @@ func (x *exec) lastToken(key string) (last float64, there bool) {
 // mustMint is lastToken of a script that mints without having asked first. Tokens would fall
 // if their counter ended, so minting takes its TTL away, also if it is refused.
 func (x *exec) mustMint(key string) (last float64, there bool) {
-	x.of(key, text)
-	x.spent = key
+	x.entryOf(key, text)
+	x.exhausted = key
 	last, there = x.lastToken(key)
-	x.spent = ""
+	x.exhausted = ""
 	return last, there
 }
 
-// token mints a fencing token: one more than the last, and at least floor; if there is no
-// last one more than all that may have been reserved.
+// token mints a fencing token. It is one more than the last, and at least floor. If there is no last
+// token, it is one more than all tokens that may have been reserved.
 func (x *exec) token(key string, floor float64) int64 { return x.mint(key, floor, 0) }
 
-// tokens mints one, and reserves as many more as ARGV[i] says, if that is not far ahead
-// of the time.
+// tokens mints a token, and reserves ARGV[i] more if these are not far ahead of the time.
 func (x *exec) tokens(key string, floor float64, i int) []any {
 	wanted, _ := x.number(i)
 	more := int64(wanted)
