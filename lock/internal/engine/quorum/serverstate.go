@@ -16,7 +16,7 @@ type ServerState struct {
 	MayBePromoted bool          // it is a master, and may have been a replica before
 }
 
-// ServerStateOf returns the Standing in an answer of script uptime.
+// ServerStateOf returns the ServerState in an answer of script uptime.
 func ServerStateOf(u wire.UptimeAnswer) ServerState {
 	return ServerState{
 		Server: u.Server, Incarnation: u.Server + " " + u.Replication, MayBePromoted: u.State == wire.Heir, IsReplica: u.State == wire.Replica,
