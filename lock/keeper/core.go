@@ -367,15 +367,13 @@ func slackOf(rest time.Duration) time.Duration { return min(rest/10, mostSlack) 
 // rest has a name rest, unless it is not wanted any more, or something was heard that the answer may
 // not have in it.
 func (c *core) rest(e *entry, rest time.Duration) time.Duration {
-	heard := e.heard
-	e.heard = nothing
 	switch {
 	case !e.wanted || c.closed:
 		c.setWanted(e, false)
 		c.move(e, gone)
-	case heard == released:
+	case e.heard == released:
 		c.move(e, ready)
-	case heard == missed:
+	case e.heard == missed:
 		c.move(e, due)
 	default:
 		c.move(e, resting)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
@@ -330,6 +331,31 @@ func TestANameThatIsReleasedDuringATryIsTakenAtOnce(t *testing.T) {
 	})
 }
 
+func TestOnlyNamesThatOthersHoldAreListenedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		listened := func() int {
+			channels, err := redis.Strings(srv.Do("PUBSUB", "CHANNELS", "redisson_lock__channel:*"))
+			require.NoError(t, err)
+			return len(channels)
+		}
+		a := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		b := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		a.Want(sorted(20)...)
+		time.Sleep(time.Minute)
+		require.Zero(t, listened())
+		b.Want(sorted(20)...)
+		time.Sleep(time.Minute)
+		require.Equal(t, 20, listened())
+		b.Drop(sorted(5)...)
+		time.Sleep(time.Minute)
+		require.Equal(t, 15, listened())
+		a.Drop(sorted(20)...)
+		time.Sleep(time.Minute)
+		require.Len(t, b.kept(), 15)
+		require.Zero(t, listened())
+	})
+}
+
 // No message comes for a lock whose key vanished, or while the server lets nobody subscribe.
 func TestANameThatIsFreeWithoutAMessageIsTakenAtALook(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
@@ -372,6 +398,7 @@ func TestAnIdleHourCostsOneLookPerLease(t *testing.T) {
 		p := start(t, link.Client(lock.Config{}), keeper.Config{}, nil)
 		p.Want(sorted(10)...)
 		time.Sleep(time.Hour)
+		synctest.Wait() // a look may be due right now
 		require.Equal(t, 10, link.Calls()["acquire"])
 		n := link.Calls()["ttl"]
 		require.LessOrEqual(t, n, 10*(3600/20+2), "a lease that is renewed has 20 s left at the least")
