@@ -81,7 +81,7 @@ type entry struct {
 	wanted bool
 	place  int  // its index in core.line, while it is ready
 	heard  news // since the try or look under way began
-	tuned  bool // its messages came once since it was asked for
+	tuned  bool // its messages came, since another owner was found
 
 	// since the last grant
 	held    *lock.Held
@@ -318,7 +318,7 @@ func (c *core) answered() { c.streak, c.pause = 0, 0 }
 // must be released.
 func (c *core) grant(e *entry, now time.Time) (keep bool) {
 	c.answered()
-	e.taken, e.lost = now, false
+	e.taken, e.lost, e.tuned = now, false, false
 	if !e.wanted || c.closed {
 		c.move(e, ending)
 		return false

@@ -47,8 +47,14 @@ type Keeper struct {
 // names.
 func New(client *lock.Client, cfg Config) (*Keeper, error) {
 	cfg, err := cfg.withDefaults()
-	if client == nil {
+	var places []string
+	switch {
+	case client == nil:
 		err = errors.Join(errors.New("keeper: the client is nil"), err)
+	case cfg.Share != "":
+		var refused error
+		places, refused = placesOf(client, cfg.Share)
+		err = errors.Join(err, refused)
 	}
 	if err != nil {
 		return nil, err
@@ -61,7 +67,7 @@ func New(client *lock.Client, cfg Config) (*Keeper, error) {
 	k.tries, k.stop = context.WithCancel(context.Background())
 	k.releases = client.NewReleases(k.heard)
 	if cfg.Share != "" {
-		if k.share, err = newSharers(k); err != nil {
+		if k.share, err = newSharers(k, places); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -684,6 +685,24 @@ func TestFaultsOfAConfigAreToldAtOnce(t *testing.T) {
 	for _, text := range []string{"client", "Taken", "Most", "Look is 1ns", "AtOnce is 513", "PerSecond is -1"} {
 		require.ErrorContains(t, err, text)
 	}
+	bubble(t, func(t *testing.T, srv *locktest.Server) { // and it leaves no goroutine
+		_, err := keeper.New(srv.Client(lock.Config{}), keeper.Config{Share: "redisson_lock_queue:{x}"})
+		for _, text := range []string{"Taken", "Share", "key of another lock"} {
+			require.ErrorContains(t, err, text)
+		}
+	})
+}
+
+func TestNamesThatMutexRefusesAreNotWanted(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		long := strings.Repeat("x", 65<<10)
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		require.ErrorContains(t, p.Want("a", "", long, "b"), "2 of 4 names are refused")
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"a", "b"}, p.kept())
+		require.Equal(t, 2, p.Stats().Wanted)
+		require.Zero(t, p.Stats().Failed)
+	})
 }
 
 // TestManyChangesAtOnce wants and drops the same names from many goroutines in two programs, while the

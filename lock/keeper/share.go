@@ -22,14 +22,26 @@ type sharers struct {
 	own      *Keeper        // immutable; keeps one of the places
 	releases *lock.Releases // immutable; of the places
 	timer    wheel.Timer
+
+	counting bool // guarded by k.mu; a count runs
+	again    bool // guarded by k.mu; another one follows, because this one may be too old
+}
+
+// placesOf returns the places of a share, or the error with which the client refuses their names.
+func placesOf(client *lock.Client, share string) (places []string, err error) {
+	for i := range MaxSharers {
+		place := fmt.Sprintf("%s:sharer:%d", share, i)
+		if err := client.CheckName(place); err != nil {
+			return nil, fmt.Errorf("keeper: Config.Share makes names that the client refuses: %w", err)
+		}
+		places = append(places, place)
+	}
+	return places, nil
 }
 
 // newSharers begins to count.
-func newSharers(k *Keeper) (*sharers, error) {
-	s := &sharers{k: k}
-	for i := range MaxSharers {
-		s.places = append(s.places, fmt.Sprintf("%s:sharer:%d", k.cfg.Share, i))
-	}
+func newSharers(k *Keeper, places []string) (*sharers, error) {
+	s := &sharers{k: k, places: places}
 	own, err := New(k.client, Config{
 		Most: 1, Look: k.cfg.Look, AtOnce: 1,
 		Taken: func(context.Context, string, *lock.Held) { s.countNow() },
@@ -40,7 +52,7 @@ func newSharers(k *Keeper) (*sharers, error) {
 	s.own = own
 	s.releases = k.client.NewReleases(func(string, bool) { s.countNow() })
 	for _, place := range s.places {
-		_ = s.releases.Follow(place) // Want says that a place is refused
+		_ = s.releases.Follow(place) // placesOf has checked it
 	}
 	return s, own.Want(s.places...)
 }
@@ -67,7 +79,12 @@ func (s *sharers) countAfter(d time.Duration) {
 func (s *sharers) Fire(*wheel.Timer) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	if !s.k.core.closed {
+	switch {
+	case s.k.core.closed:
+	case s.counting:
+		s.again = true
+	default:
+		s.counting = true
 		s.k.workers++
 		s.k.goroutines.Go(s.count)
 	}
@@ -89,6 +106,10 @@ func (s *sharers) count() {
 	k.mu.Lock()
 	if known {
 		k.core.sharers = max(n, 1)
+	}
+	if s.counting = false; s.again {
+		s.again = false
+		s.countNow()
 	}
 	giveUp := k.claimLocked(k.core.surplus())
 	k.pumpLocked()
