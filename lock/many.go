@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +83,7 @@ func (c *Client) TTLMany(ctx context.Context, names []string) ([]time.Duration, 
 		pipe.Answer
 	}
 	answers := make(chan answer, manyAtOnce) // so that no answer waits for this call
+	asked := make([]bool, len(names))        // a request is under way
 	next, open := 0, 0
 	for {
 		for ; next < len(names) && open < manyAtOnce; next++ {
@@ -92,7 +92,7 @@ func (c *Client) TTLMany(ctx context.Context, names []string) ([]time.Duration, 
 				errs[i] = c.errors.Of(ctx, key, wire.Outcome{Result: wire.Closed})
 			}
 			if errs[i] == nil {
-				errs[i] = errNoAnswerYet
+				asked[i] = true
 				open++
 				c.network.Post(key, wire.KeyTTL(key), func(a pipe.Answer) { answers <- answer{i, a} })
 			}
@@ -103,10 +103,11 @@ func (c *Client) TTLMany(ctx context.Context, names []string) ([]time.Duration, 
 		select {
 		case a := <-answers:
 			open--
+			asked[a.i] = false
 			ttls[a.i], errs[a.i] = c.readTTL(ctx, names[a.i], a.Answer)
 		case <-ctx.Done():
 			for i, name := range names {
-				if i >= next || errs[i] == errNoAnswerYet {
+				if i >= next || asked[i] {
 					_, errs[i] = c.readTTL(ctx, name, pipe.Answer{Err: wait.Ended(ctx), Left: true})
 				}
 			}
@@ -114,9 +115,6 @@ func (c *Client) TTLMany(ctx context.Context, names []string) ([]time.Duration, 
 		}
 	}
 }
-
-// errNoAnswerYet stands for the result of a request under way.
-var errNoAnswerYet = errors.New("no answer yet")
 
 func (c *Client) readTTL(ctx context.Context, name string, a pipe.Answer) (time.Duration, error) {
 	if a.Err != nil {
