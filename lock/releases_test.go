@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,21 +124,21 @@ func TestCloseWaitsForTheFunctionOfReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)
 		c := srv.Client(lock.Config{})
-		running := false
+		var running atomic.Bool
 		r := c.NewReleases(func(string, bool) {
-			running = true
+			running.Store(true)
 			time.Sleep(time.Minute)
-			running = false
+			running.Store(false)
 		})
 		require.NoError(t, r.Follow("a"))
 		time.Sleep(time.Second)
-		require.True(t, running)
+		require.True(t, running.Load())
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		require.ErrorIs(t, c.Close(ctx), ctx.Err())
-		require.True(t, running)
+		require.True(t, running.Load())
 		r.Close()
-		require.False(t, running)
+		require.False(t, running.Load())
 	})
 }
 
