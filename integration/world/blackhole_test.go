@@ -205,7 +205,7 @@ func inVirtual(t *testing.T, n int, cfg lock.Config, f func(*testing.T, *hole, *
 
 func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
 	rounds := 15 // the dispatchers are at another point of their I/O at each end
-	if testing.Short() {
+	if fixture.Briefly() {
 		rounds = 3
 	}
 	for _, cfg := range []lock.Config{
