@@ -52,6 +52,7 @@ type Batch struct {
 	err          error   // why there is no answer
 
 	// guarded by lane.mu
+	began   instant       // when it was filled
 	flight  group         // the leases
 	limited bool          // the leases failed together before
 	writing bool          // Send is in progress

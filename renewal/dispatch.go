@@ -49,6 +49,7 @@ func (ln *Lane) fillBatchLocked(b *Batch, now instant) instant {
 			break
 		}
 	}
+	b.began = now
 	b.flight.armLocked(now)
 	ln.stats.countSent(len(b.owners))
 	return end
@@ -196,7 +197,8 @@ func (ln *Lane) noteAnswerLocked(b *Batch) bool {
 // together. If they fail once more, requeueFailedLocked halves them, so that a lease that
 // makes its batches fail is soon alone. Alone it backs off, and its failures do not
 // count for the lane. Otherwise the first failure costs no time. After more
-// failures, the lane's dispatchers rest between their tries.
+// failures, the lane's dispatchers rest between their tries. The rest counts from the beginning
+// of the try, so there is none behind a try that took long.
 func (ln *Lane) requeueFailedLocked(b *Batch, leases []*Lease, now instant) (time.Duration, <-chan struct{}) {
 	size := len(leases)
 	if b.limited {
@@ -224,7 +226,7 @@ func (ln *Lane) requeueFailedLocked(b *Batch, leases []*Lease, now instant) (tim
 	if ln.recovered == nil {
 		ln.recovered = make(chan struct{})
 	}
-	return ln.dog.backoff(ln.failures - 1), ln.recovered
+	return ln.dog.backoff(ln.failures-1) - time.Duration(now-b.began), ln.recovered
 }
 
 // requeueGroupLocked puts leases into the queue as one group.

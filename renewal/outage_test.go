@@ -155,6 +155,39 @@ func TestADeadServerIsTriedSeldom(t *testing.T) {
 	})
 }
 
+// TestATryThatTookLongHasNoRestBehindIt: a dispatcher rests so that a store which fails at once is
+// tried seldom. A try that waited for longer than the rest has had its pause.
+func TestATryThatTookLongHasNoRestBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		var silent atomic.Bool
+		var ended time.Time
+		var rests []time.Duration
+		_, ln := newLane(t, renewFunc(func(ctx context.Context, b *renewal.Batch) {
+			if !silent.Load() {
+				s.Renew(ctx, b)
+				return
+			}
+			if !ended.IsZero() {
+				rests = append(rests, time.Since(ended))
+			}
+			time.Sleep(2 * time.Second)
+			b.Fail(errNetwork)
+			ended = time.Now()
+		}), renewal.Config{Dispatchers: 1})
+		s.holdMany(t, ln, 20_000, 30*time.Second)
+		time.Sleep(time.Minute)
+		silent.Store(true)
+		time.Sleep(15 * time.Second)
+		silent.Store(false)
+		time.Sleep(3 * time.Second)
+		require.Greater(t, len(rests), 4)
+		for _, rest := range rests {
+			require.Less(t, rest, 50*time.Millisecond, "the rests are %v", rests)
+		}
+	})
+}
+
 func TestAnAnswerEndsTheRestOfTheOtherDispatchers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,7 +26,7 @@ type hole struct {
 	delay time.Duration // of each answer
 	until time.Time     // nothing passes before
 	since time.Time     // connections made before this are dead for good
-	dials int
+	dials []time.Time   // when each began
 }
 
 // swallow makes a black hole of the network for d.
@@ -40,7 +41,7 @@ func (h *hole) swallow(d time.Duration) {
 func (h *hole) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.since, h.dials = time.Now(), 0
+	h.since, h.dials = time.Now(), nil
 }
 
 func (h *hole) dead(made time.Time) bool {
@@ -53,7 +54,7 @@ func (h *hole) dead(made time.Time) bool {
 func (h *hole) slow(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.delay, h.dials = d, 0
+	h.delay, h.dials = d, nil
 }
 
 func (h *hole) slowness() time.Duration {
@@ -62,17 +63,17 @@ func (h *hole) slowness() time.Duration {
 	return h.delay
 }
 
-func (h *hole) dialled() int {
+func (h *hole) dialled() []time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.dials
+	return slices.Clone(h.dials)
 }
 
 // pool returns a pool that dials s across h.
 func (h *hole) pool(s *redistest.Server) *redis.Pool {
 	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		h.mu.Lock()
-		h.dials++
+		h.dials = append(h.dials, time.Now())
 		h.mu.Unlock()
 		if h.dead(time.Now()) {
 			<-ctx.Done() // an unanswered SYN
@@ -240,6 +241,24 @@ func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
 	}
 }
 
+// TestInABlackHoleTheNextDialIsNeverFar: each dial that begins in the hole is in vain, however
+// soon the hole ends, so the next one must not be far. A hedge begins a thirtieth of the lease
+// after the one before.
+func TestInABlackHoleTheNextDialIsNeverFar(t *testing.T) {
+	inVirtual(t, 300, lock.Config{MaxBatch: 50}, func(t *testing.T, h *hole, _ *redistest.Server, _ *lock.Client, _ []*lock.Held) {
+		time.Sleep(time.Minute)
+		h.swallow(18 * time.Second)
+		time.Sleep(18 * time.Second)
+		dials := h.dialled()
+		dials = dials[slices.IndexFunc(dials, func(at time.Time) bool { return time.Since(at) < 18*time.Second }):]
+		require.Greater(t, len(dials), 10)
+		for i := range dials[1:] {
+			require.LessOrEqual(t, dials[i+1].Sub(dials[i]), lock.DefaultLease/30+20*time.Millisecond, "dials: %v", dials)
+		}
+		require.LessOrEqual(t, len(dials), 40, "and each is one more connection for the server")
+	})
+}
+
 // TestRenewalDoesNotWaitForADeadConnection: all connections die without a
 // word, and new ones work. The next renewal takes a hedge, a thirtieth of the
 // lease, and not IOTimeout.
@@ -254,7 +273,7 @@ func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
 		require.Zero(t, st.Retried, "the batches that waited went on over the new connection")
 		require.Greater(t, st.Late.Max, 890*time.Millisecond)
 		require.Less(t, st.Late.Max, 1200*time.Millisecond)
-		require.LessOrEqual(t, h.dialled(), 5, "a probe, and connections as before")
+		require.LessOrEqual(t, len(h.dialled()), 5, "a probe, and connections as before")
 		require.Len(t, helds, 1000)
 	})
 }
@@ -268,7 +287,7 @@ func TestASlowLinkIsNotProbed(t *testing.T) {
 		time.Sleep(10 * time.Second) // it learns
 		h.slow(150 * time.Millisecond)
 		time.Sleep(10 * time.Minute)
-		require.Zero(t, h.dialled())
+		require.Empty(t, h.dialled())
 		require.Empty(t, c.Stats().Renewal.Lost)
 		require.Zero(t, c.Stats().Renewal.Retried)
 	})

@@ -72,7 +72,7 @@
 // # Goroutines and locks
 //
 // Batches run on the goroutines of package renewal. The renewer's own goroutines
-// are one of Open, at most 3 hedges at once, and one that waits to call
+// are one of Open, at most 8 hedges at once, and one that waits to call
 // Config.Resumed. Close waits for them. Connections that are in use when Close is
 // called are closed when their batch ends.
 //

@@ -73,8 +73,9 @@ type Renewer struct {
 }
 
 const (
-	// maxHedges is how many hedges run at the same time.
-	maxHedges = 3
+	// maxHedges is how many hedges run at the same time. In a black hole each lasts for a dial and a
+	// PING, at most a sixth and a tenth of a lease. One begins in each thirtieth meanwhile.
+	maxHedges = 8
 	// maxHedgeDials is how many hedges may be left behind if the dial function does not
 	// heed its context: one in each hedgeAfter, for two thirds of a lease.
 	maxHedgeDials = 20

@@ -13,8 +13,8 @@ import (
 // backoff limits how often connections are dialled while the server takes none, ends each one
 // before it has answered a request, or is a replica. After a failure there is a pause. A dial that
 // would begin within the pause fails at once, with the error of that failure, so all requests that
-// need a connection are told the cause. The pause counts from the beginning of a dial. So a dial
-// that fails after its timeout has no pause behind it.
+// need a connection are told the cause. The pause counts from the beginning of a dial. Behind a dial
+// that took as long as the longest pause there is none, not even from other dials meanwhile.
 //
 // Renewals have a backoff of their own. Its pauses are not longer than the pauses of package renewal,
 // and a failure of a connection for commands does not delay renewals. All methods are safe for concurrent use.
@@ -36,19 +36,19 @@ const firstPause = 10 * time.Millisecond
 
 // dial dials with f, or fails at once.
 func (b *backoff) dial(f func() (pipe.Connection, error)) (pipe.Connection, error) {
-	if err := b.beginDial(); err != nil {
+	began := time.Now()
+	if err := b.beginDial(began); err != nil {
 		return pipe.Connection{}, err
 	}
 	dialed, err := f()
-	b.endDial(err)
+	b.endDial(began, err)
 	return dialed, err
 }
 
-// beginDial begins a dial, or returns the error with which the dial fails at once.
-func (b *backoff) beginDial() error {
+// beginDial begins a dial now, or returns the error with which the dial fails at once.
+func (b *backoff) beginDial(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
 	if b.err != nil && now.Before(b.next) {
 		return b.err
 	}
@@ -64,13 +64,15 @@ func (b *backoff) beginDial() error {
 }
 
 // endDial records how a dial has ended.
-func (b *backoff) endDial(err error) {
+func (b *backoff) endDial(began time.Time, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, pipe.ErrReplaced) {
 		return // the server has not ended the dial
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.err = err
+	if b.err = err; time.Since(began) >= b.longest {
+		b.err = nil
+	}
 }
 
 // connectionFailed records that a connection has ended. That is a failure to dial if no connection has
