@@ -166,6 +166,13 @@ var bugs = []bug{
 		long:   true,
 	},
 	{
+		name: "hedges-leave-a-gap", file: "lock/internal/transport/renewer/renewer.go",
+		breaks: "a few hedges wait for a network that swallows packets, and none begins after they have",
+		before: "\tmaxHedges = 8\n",
+		after:  "\tmaxHedges = 3\n",
+		tests:  []tests{{pkg: "./integration/world", run: "^TestInABlackHoleTheNextDialIsNeverFar$"}},
+	},
+	{
 		name: "keeper-releases-before-ended", file: "lock/keeper/ask.go",
 		breaks: "a Keeper releases a name while Ended runs",
 		before: "\tk.cfg.Ended(e.name, err)\n",
