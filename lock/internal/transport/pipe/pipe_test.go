@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -550,6 +551,50 @@ func TestAnAcquisitionWhoseWaitFailsSaysThatItWasTaken(t *testing.T) {
 			require.Zero(t, a.Acks)
 		})
 	}
+}
+
+// TestWhatWasTakenBeforeItsConnectionFailedIsCompleted: two acquisitions are sent together, and the
+// connection ends between their answers.
+func TestWhatWasTakenBeforeItsConnectionFailedIsCompleted(t *testing.T) {
+	inBubble(t, carriers["Replicated"], -1, func(command []string) string {
+		switch {
+		case command[0] == "WAIT":
+			time.Sleep(100 * time.Millisecond)
+			return ":1\r\n"
+		case id(command) == "3":
+			return hangUp
+		}
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		first, taken, failed := b.acquire(1, nil), b.acquire(2, nil), b.acquire(3, nil)
+		b.Put(first)
+		synctest.Wait() // the others wait until it has its replicas
+		b.Put(taken)
+		b.Put(failed)
+		require.NoError(t, b.requests.Await(t.Context(), first).Err)
+		a := b.requests.Await(t.Context(), taken)
+		requireNoReply(t, a.Err)
+		require.True(t, a.Taken)
+		a = b.requests.Await(t.Context(), failed)
+		requireNoReply(t, a.Err)
+		require.False(t, a.Taken)
+	})
+}
+
+// TestAWriteThatBlocksEndsInTime: the server reads nothing, and the sockets are full.
+func TestAWriteThatBlocksEndsInTime(t *testing.T) {
+	bubble(t, yes, func(cfg *pipe.Config) {
+		cfg.Dial = func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			client, _ := net.Pipe()
+			return pipe.Connection{Conn: resp.Over(resp.New(client))}, nil
+		}
+	}, func(t *testing.T, b *bench) {
+		begin := time.Now()
+		a := b.call(t.Context(), 1)
+		requireNoReply(t, a.Err)
+		require.NotZero(t, a.Stamp, "a part of it may have been written")
+		require.LessOrEqual(t, time.Since(begin), b.srv.cfg.Timeout*17/16)
+	})
 }
 
 func TestTheVerdictOnAnAnswer(t *testing.T) {

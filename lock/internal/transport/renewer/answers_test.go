@@ -38,7 +38,8 @@ type call struct {
 	asked  bool // ASKING came before it
 	asText bool
 	keys   []string
-	limit  int64 // until when it may be carried out
+	lease  string // in ms
+	limit  int64  // until when it may be carried out
 }
 
 func (c call) String() string {
@@ -119,6 +120,7 @@ func (c *conn) Send(command string, args ...any) error {
 	for _, key := range args[2 : 2+args[1].(int)] {
 		what.keys = append(what.keys, fmt.Sprintf("%s", key))
 	}
+	what.lease = fmt.Sprintf("%s", args[2+args[1].(int)])
 	slices.Sort(what.keys) // the watchdog spreads leases at random
 	c.asking = false
 	c.srv.mu.Lock()
@@ -312,6 +314,28 @@ func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
 		require.Equal(t, "a,b text:a,b", b.srv.calls())
 		require.Equal(t, []string{"<nil>"}, b.outcomes())
 		require.Equal(t, 1, b.srv.dialled())
+	})
+}
+
+// TestALeaseThatIsOnlyCheckedIsNotExtended: whether it is still there is asked with the shortest lease.
+func TestALeaseThatIsOnlyCheckedIsNotExtended(t *testing.T) {
+	var mu sync.Mutex
+	leases := make(map[string]string)
+	bubble(t, false, func(c call) any {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, key := range c.keys {
+			leases[key] = c.lease
+		}
+		return renewed
+	}, func(t *testing.T, b *bench) {
+		b.hold(renewer.Fields, "checked")
+		h := &holder{key: "renewed", class: renewer.Fields}
+		require.NoError(t, b.lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: ttl}))
+		b.round()
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, map[string]string{"checked": "1", "renewed": fmt.Sprint(ttl.Milliseconds())}, leases)
 	})
 }
 
