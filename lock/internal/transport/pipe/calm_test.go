@@ -84,7 +84,7 @@ func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 			conn := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
 			conn.turn, conn.soloStreak = c.turn, 3
 			for range c.inflight {
-				conn.inflight = append(conn.inflight, &Request{})
+				conn.inflight.add(&Request{})
 			}
 			conn.popOldest()
 			require.Equal(t, c.want, conn.turn)
@@ -101,7 +101,7 @@ func TestWhatIsWrittenHasAReader(t *testing.T) {
 		c := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
 		c.giveTurn(before)
 		r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
-		_, _, alive := c.register([]*Request{r}, time.Now())
+		_, alive := c.register([]*Request{r}, time.Now())
 		require.True(t, alive)
 		require.Equal(t, after, c.turn)
 		c.timer.Stop()

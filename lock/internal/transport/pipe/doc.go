@@ -32,6 +32,14 @@
 //     unless one of them is sent again because it did not run.
 //   - A connection of an epoch before Config.Epoch is not used.
 //
+// # One exchange
+//
+// An [Exchange] is a connection with its requests in flight. It writes them with their time
+// limits, asks the questions of the connection itself (TIME, is it a replica), and says to which
+// request an answer belongs and what follows from it. The connections of a Pipe, of a Replicated
+// and of package renewer have one each. They differ in who reads, and in what they do with an
+// answer.
+//
 // # How an answer is read
 //
 // VerdictOf says what follows from an answer, for commands, acquisitions with
@@ -122,8 +130,8 @@
 // put later, and returns when all goroutines have ended. The context given to
 // New must end before Close is called, or a dial may delay Close.
 //
-// Pipe.mu guards the queue and which connection is in use. conn.mu guards what
-// is in flight, and Replicated.mu its queue and its connections. No lock is held
+// Pipe.mu guards the queue and which connection is in use. Exchange.mu guards what
+// is in flight and who reads, and Replicated.mu its queue and its connections. No lock is held
 // during I/O, including closing, nor while late or a function of Config runs,
 // nor together with another lock.
 //

@@ -61,7 +61,7 @@ const maxInFlightForWrite = 32
 func (c *conn) isReadByResident() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err == nil && c.turn == resident && len(c.inflight) < maxInFlightForWrite
+	return c.err == nil && c.turn == resident && c.inflight.len() < maxInFlightForWrite
 }
 
 // writeOne is the write of a caller, which ends with it.
@@ -156,7 +156,7 @@ func (c *conn) readAsLeader() {
 	c.lastLedAnswer = time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.inflight) > 0 {
+	if c.inflight.len() > 0 {
 		c.giveTurnLocked(resident)
 	} else {
 		c.giveTurnLocked(nobody)

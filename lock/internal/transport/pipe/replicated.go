@@ -95,7 +95,7 @@ func (p *Replicated) Close(why error) {
 
 // runConn is the body of one connection's goroutine.
 func (p *Replicated) runConn() {
-	var conn *replicatedConn
+	var conn *Exchange // only this goroutine uses it
 	for {
 		batch := p.takeBatch()
 		if batch == nil {
@@ -110,12 +110,12 @@ func (p *Replicated) runConn() {
 			continue
 		}
 		if !p.sendBatch(conn, batch) {
-			p.closeConn(conn.Conn)
+			p.closeConn(conn.redis)
 			conn = nil
 		}
 	}
 	if conn != nil {
-		p.closeConn(conn.Conn)
+		p.closeConn(conn.redis)
 	}
 }
 
@@ -135,16 +135,7 @@ func (p *Replicated) takeBatch() []*Request {
 	return batch
 }
 
-// replicatedConn is a connection that only its own goroutine uses.
-type replicatedConn struct {
-	redis.Conn
-	batch       *resp.Batch
-	clock       Clock // of the server
-	proof       proof
-	hasAnswered bool // has answered a request
-}
-
-func (p *Replicated) dial() (*replicatedConn, error) {
+func (p *Replicated) dial() (*Exchange, error) {
 	dialed, err := p.cfg.Dial(p.ctx, p.dials)
 	if err != nil {
 		return nil, err
@@ -157,7 +148,7 @@ func (p *Replicated) dial() (*replicatedConn, error) {
 		p.closeConn(dialed.Conn)
 		return nil, ErrReplaced
 	}
-	return &replicatedConn{Conn: dialed.Conn, batch: resp.NewBatch(dialed.Conn), clock: dialed.Clock, proof: p.cfg.proofOf()}, nil
+	return NewExchange(p.cfg, dialed), nil
 }
 
 // addConn adds conn to the connections in use, so that Drop and Close find it. An error
@@ -194,65 +185,43 @@ func (p *Replicated) fail(batch []*Request, err error) {
 // sendBatch sends a batch and completes each of its requests. A refusal is completed at
 // once, and an acquisition when replicas have it. sendBatch returns false if the
 // connection is not usable.
-func (p *Replicated) sendBatch(conn *replicatedConn, batch []*Request) bool {
+func (p *Replicated) sendBatch(conn *Exchange, batch []*Request) bool {
 	batch = withoutExpired(batch) // they have waited for others
 	usable := true
 	var taken []*Request
 	for len(batch) > 0 {
 		stamp := time.Now() // the hold counts from here, before the wait for replicas
-		asksTime, asksProof, err := p.write(conn, batch)
-		if err == nil && asksTime {
-			err = p.readTime(conn, stamp)
-		}
-		if err == nil && asksProof {
-			err = p.readProof(conn, stamp)
-		}
-		if err != nil {
-			p.cfg.Failed(err)
-			p.fail(append(taken, batch...), err)
-			return false
-		}
+		err := p.write(conn, batch)
 		var again []*Request
-		for i, r := range batch {
-			reply, err := p.receive(conn.Conn, stamp)
-			if r.asking && !isBroken(err) { // that was the answer of ASKING, which may be refused
-				reply, err = p.receive(conn.Conn, stamp)
+		for range batch {
+			var r *Request
+			var reply resp.Reply
+			var refusal error
+			if err == nil {
+				r, reply, refusal, err = conn.Next(max(p.cfg.Timeout-time.Since(stamp), time.Millisecond))
 			}
-			if isBroken(err) {
+			if err != nil {
 				p.cfg.Failed(err)
-				p.fail(append(append(taken, again...), batch[i:]...), err)
+				p.fail(slices.Concat(taken, again, conn.TakeAll()), err)
 				return false
 			}
-			if !conn.hasAnswered {
-				conn.hasAnswered = true
-				p.cfg.Answered()
-			}
-			if err == nil && tookLock(reply) {
+			if refusal == nil && tookLock(reply) {
 				r.answer.Reply, r.answer.Taken = reply, true
 				taken = append(taken, r)
 				continue
 			}
-			if server, late := Lateness(err); late && p.sample(conn, r.answer.Stamp, server, LateUnit) {
-				r.clockChanges++
-			}
-			switch p.cfg.judgeAnswer(r, err) {
-			case AsText:
-				again = append(again, r)
-			case Late:
-				if r.clockChanges == MaxLates {
-					conn.clock.Distrust()
-					p.cfg.Timed(conn.clock, 0)
-				}
+			switch conn.judge(r, refusal) {
+			case AsText, Late:
 				again = append(again, r)
 			case Elsewhere:
 			case Demoted:
 				if usable {
-					p.cfg.Failed(err)
+					p.cfg.Failed(refusal)
 				}
-				r.Fail(err)
+				r.Fail(refusal)
 				usable = false
 			default:
-				r.complete(reply, err)
+				r.complete(reply, refusal)
 			}
 		}
 		batch = again
@@ -260,7 +229,7 @@ func (p *Replicated) sendBatch(conn *replicatedConn, batch []*Request) bool {
 	if len(taken) == 0 {
 		return usable
 	}
-	acks, err := p.awaitReplicas(conn.Conn)
+	acks, err := p.awaitReplicas(conn)
 	for _, r := range taken {
 		r.answer.Acks = acks
 		r.complete(r.answer.Reply, err)
@@ -268,77 +237,22 @@ func (p *Replicated) sendBatch(conn *replicatedConn, batch []*Request) bool {
 	return usable && !isBroken(err)
 }
 
-// write stamps and sends a batch, within the time that an answer may take. See conn.register
-// for asksTime and asksProof.
-func (p *Replicated) write(conn *replicatedConn, batch []*Request) (asksTime, asksProof bool, err error) {
-	t := time.AfterFunc(p.cfg.Timeout, func() { conn.Close() })
+// write is conn.Write, within the time that an answer may take.
+func (p *Replicated) write(conn *Exchange, batch []*Request) error {
+	t := time.AfterFunc(p.cfg.Timeout, func() { conn.redis.Close() })
 	defer t.Stop()
-	now := time.Now()
-	if asksTime = conn.clock.Due(now); asksTime {
-		conn.clock.Asking(now)
-		if err := conn.batch.Command("TIME"); err != nil {
-			return true, false, err
-		}
-	}
-	if asksProof = conn.proof.isDue(p.cfg, now, batch); asksProof {
-		if err := askProof(conn.batch, batch); err != nil {
-			return asksTime, true, err
-		}
-	}
-	st := conn.clock.stamp(now, p.cfg.Timeout)
-	for _, r := range batch {
-		r.stamp(&st)
-	}
-	for _, r := range batch {
-		if err := r.send(conn.batch); err != nil {
-			return asksTime, asksProof, err
-		}
-	}
-	return asksTime, asksProof, conn.batch.Flush()
-}
-
-// receive reads an answer to a batch that was sent at began.
-func (p *Replicated) receive(conn redis.Conn, began time.Time) (resp.Reply, error) {
-	return resp.ReceiveReply(conn, max(p.cfg.Timeout-time.Since(began), time.Millisecond))
-}
-
-// readTime reads the answer of TIME. An error means that the connection is not usable.
-func (p *Replicated) readTime(conn *replicatedConn, began time.Time) error {
-	reply, err := p.receive(conn.Conn, began)
-	if isBroken(err) {
-		return err
-	}
-	if server, err := TimeOf(reply.Any(), err); err == nil {
-		p.sample(conn, conn.clock.lastAsked, server, 0)
-	}
-	return nil
-}
-
-// readProof reads the answer of askProof. An error means that the connection is not usable.
-func (p *Replicated) readProof(conn *replicatedConn, began time.Time) error {
-	_, err := p.receive(conn.Conn, began)
-	if isBroken(err) {
-		return err
-	}
-	return p.cfg.proved(began, err)
-}
-
-// sample is conn.sample.
-func (p *Replicated) sample(conn *replicatedConn, sent, server time.Time, unit time.Duration) bool {
-	off := conn.clock.Sample(sent, time.Now(), server, unit)
-	p.cfg.Timed(conn.clock, off)
-	return off != 0
+	return conn.Write(batch)
 }
 
 // awaitReplicas asks how many replicas have what the connection has written.
-func (p *Replicated) awaitReplicas(conn redis.Conn) (int, error) {
-	if err := conn.Send("WAIT", p.cfg.Replicas, p.cfg.ReplicaTimeout.Milliseconds()); err != nil {
+func (p *Replicated) awaitReplicas(conn *Exchange) (int, error) {
+	if err := conn.batch.Command("WAIT", int64(p.cfg.Replicas), p.cfg.ReplicaTimeout.Milliseconds()); err != nil {
 		return 0, err
 	}
-	if err := conn.Flush(); err != nil {
+	if err := conn.batch.Flush(); err != nil {
 		return 0, err
 	}
-	return redis.Int(resp.Receive(conn, p.cfg.ReplicaTimeout+p.cfg.Timeout))
+	return redis.Int(resp.Receive(conn.redis, p.cfg.ReplicaTimeout+p.cfg.Timeout))
 }
 
 // tookLock reports whether the answer of a script that acquires says yes.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
-	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -20,25 +19,21 @@ import (
 // answered together, so a batch still takes one round trip.
 type pipeline struct {
 	redis.Conn
+	exchange     *pipe.Exchange // over Conn
 	renewer      *Renewer
 	epoch        uint32
-	clock        pipe.Clock // of the server
 	wait         wait
 	callsResumed bool // its first answer calls Resumed
 
 	// the request in progress
-	owners []Owner     // by lease
-	isSent []bool      // by lease: it was sent in this turn or in an earlier one
-	order  []int       // the leases; the leases of one call are next to each other
-	kinds  []int       // by lease: leases of one kind share a call
-	calls  []renewCall // of order
-	args   []any       // of one call
-	boxes  boxes       // of one call
-	text   []byte      // of one argument
-	limit  int64       // of the calls, see pipe.Clock
-	dummy  byte        // see touch
-
-	prefix any // of all fields of this client
+	owners   []Owner         // by lease
+	isSent   []bool          // by lease: it was sent in this turn or in an earlier one
+	order    []int           // the leases; the leases of one call are next to each other
+	kinds    []int           // by lease: leases of one kind share a call
+	calls    []renewCall     // of order
+	requests []*pipe.Request // of calls, and more whose memory is used again
+	text     []byte          // of one argument
+	dummy    byte            // see touch
 }
 
 // renewCall is one script call: the leases order[from:to].
@@ -80,8 +75,8 @@ const maxRounds = 4 + pipe.MaxLates
 
 func newPipeline(r *Renewer, dialed pipe.Connection) *pipeline {
 	return &pipeline{
-		Conn: dialed.Conn, renewer: r, epoch: dialed.Epoch, clock: dialed.Clock,
-		wait: wait{abort: func() { dialed.Conn.Close() }}, prefix: r.cfg.Prefix,
+		Conn: dialed.Conn, exchange: pipe.NewExchange(&r.wire, dialed), renewer: r, epoch: dialed.Epoch,
+		wait: wait{abort: func() { dialed.Conn.Close() }},
 	}
 }
 
@@ -118,17 +113,7 @@ func (c *pipeline) renew(b *renewal.Batch, way *sendMode, timeout time.Duration)
 // means the same as for renew. refused is the error with which Redis refused a call. err
 // means that the connection is not usable.
 func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duration) (more, again bool, refused, err error) {
-	var sent time.Time
-	asks := false
 	live, err := b.Send(func(live []int, by time.Time) error {
-		sent = time.Now()
-		c.limit, _ = c.clock.Limit(sent, timeout)
-		if asks = c.clock.Due(sent); asks {
-			c.clock.Asking(sent)
-			if err := c.Send("TIME"); err != nil {
-				return err
-			}
-		}
 		if early := time.Until(by); early < timeout {
 			t := time.AfterFunc(early, c.wait.abort)
 			defer t.Stop()
@@ -136,27 +121,16 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 		c.touch(b, live)
 		more = c.split(b, live, way.oneByOne)
 		for i := range c.calls {
-			if err := c.send(b, &c.calls[i], way.asText); err != nil {
-				return err
-			}
+			c.encode(b, i, way.asText)
 		}
-		return c.Flush()
+		return c.exchange.Write(c.requests[:len(c.calls)])
 	})
 	if err != nil || len(live) == 0 {
 		return false, false, nil, err
 	}
-	if asks {
-		reply, verdict, err := c.reply(timeout)
-		if verdict == pipe.Broken {
-			return false, false, nil, err
-		}
-		if server, err := pipe.TimeOf(reply, err); err == nil {
-			c.sample(sent, server, 0)
-		}
-	}
 	for i := range c.calls {
 		call := &c.calls[i]
-		if err := c.receive(b, call, timeout); err != nil {
+		if err := c.receive(b, call); err != nil {
 			return false, false, nil, err
 		}
 	}
@@ -171,8 +145,7 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 		case verdict == pipe.AsText:
 			way.asText, again = true, true
 		case verdict == pipe.Late:
-			server, _ := pipe.Lateness(call.err)
-			odd = c.sample(sent, server, pipe.LateUnit) || odd
+			odd = c.exchange.NoteLate(c.requests[i], call.err) || odd
 			again = true
 		case verdict == pipe.Elsewhere && !c.renewer.cfg.Slots: // without slots this is like any other error
 			refused = call.err
@@ -186,21 +159,13 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 	}
 	if odd {
 		if way.lateSendings++; way.lateSendings == pipe.MaxLates {
-			c.clock.Distrust()
-			c.renewer.cfg.Timed(c.clock, 0)
+			c.exchange.Distrust()
 		}
 	}
 	return more, again, refused, nil
 }
 
-// sample records the time of the server in the answer to a call that was sent at sent.
-func (c *pipeline) sample(sent, server time.Time, unit time.Duration) (odd bool) {
-	off := c.clock.Sample(sent, time.Now(), server, unit)
-	c.renewer.cfg.Timed(c.clock, off)
-	return off != 0
-}
-
-// touch reads the memory that split and send will read. With many locks that memory
+// touch reads the memory that split and encode will read. With many locks that memory
 // is not in the processor's cache. touch loads it for all locks at once, so the
 // processor does not wait for one lock after the other.
 func (c *pipeline) touch(b *renewal.Batch, live []int) {
@@ -258,56 +223,39 @@ func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) 
 	return false
 }
 
-// send writes one call, with the script's SHA or its text.
-func (c *pipeline) send(b *renewal.Batch, call *renewCall, asText bool) error {
-	if call.asking {
-		if err := c.Send("ASKING"); err != nil {
-			return err
-		}
-	}
+// encode makes the request of a call, with the script's SHA or its text.
+func (c *pipeline) encode(b *renewal.Batch, nth int, asText bool) {
+	call := &c.calls[nth]
 	leases := c.order[call.from:call.to]
 	class, ttl := c.owners[leases[0]].Class(), b.TTL()
 	if b.Fixed(leases[0]) {
 		ttl = time.Millisecond // the shortest lease, only to see whether the key still exists
 	}
-	code := class.script()
-	command, name := "EVALSHA", code.SHA()
-	if asText {
-		command, name = "EVAL", code.Text()
+	if nth == len(c.requests) {
+		c.requests = append(c.requests, new(pipe.Request))
 	}
-	c.boxes.reset()
-	c.args = append(c.args[:0], name, len(leases))
+	args := c.requests[nth].Emptied()
 	for _, i := range leases {
-		c.args = append(c.args, copied(&c.boxes, c.owners[i].Key()))
+		args = args.AddString(c.owners[i].Key())
 	}
-	lease, second := class.lease(ttl, c.prefix)
-	c.args = append(c.args, lease, second)
+	args = class.appendLease(args, ttl, c.renewer.cfg.Prefix)
 	for _, i := range leases {
 		c.text = c.owners[i].AppendField(c.text[:0])
-		c.args = append(c.args, copied(&c.boxes, c.text))
+		args = args.AddBytes(c.text)
 	}
-	c.args = append(c.args, c.limit)
-	err := c.Send(command, c.args...)
-	clear(c.args) // like owners, because the arguments keep names of locks in memory
-	return err
+	c.requests[nth].Set(class.script(), asText, call.asking, len(leases), args)
 }
 
 // receive reads the answer to one call. An error reply is recorded in call. The
 // returned error is an error of the connection.
-func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Duration) error {
-	reply, verdict, err := c.reply(timeout)
-	if call.asking && verdict != pipe.Broken {
-		reply, verdict, err = c.reply(timeout) // the first reply was the answer to ASKING, which may be refused
-	}
-	if err != nil && verdict != pipe.Broken {
-		call.err = err
-		return nil
-	}
-	if err != nil {
+func (c *pipeline) receive(b *renewal.Batch, call *renewCall) error {
+	_, reply, refusal, err := c.exchange.Next(0) // the wait has a limit, see checkWait
+	if err != nil || refusal != nil {
+		call.err = refusal
 		return err
 	}
 	leases := c.order[call.from:call.to]
-	gone, refused, err := readRenewAnswer(reply, len(leases))
+	gone, refused, err := readRenewAnswer(reply.Any(), len(leases))
 	if err != nil {
 		return fmt.Errorf("renewer: renew: unexpected answer: %w", err)
 	}
@@ -358,14 +306,6 @@ func readRenewAnswer(reply any, n int) (gone []int, refused map[int]error, err e
 		refused[int(k)] = redis.Error(text)
 	}
 	return gone, refused, nil
-}
-
-// reply reads the next answer. Its Verdict is right for a call that was sent as text. For
-// other calls the caller corrects it.
-func (c *pipeline) reply(timeout time.Duration) (any, pipe.Verdict, error) {
-	reply, err := resp.Receive(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
-	verdict, _ := pipe.VerdictOf(err, true, c.renewer.cfg.Server)
-	return reply, verdict, err
 }
 
 // moveLeases moves the leases of a call to the lane of the server that has their keys.

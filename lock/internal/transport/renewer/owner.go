@@ -3,6 +3,7 @@ package renewer
 import (
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -52,14 +53,14 @@ func (c Class) script() *script.Script {
 	return script.Renew
 }
 
-// lease returns the arguments for a lease that begins now. These are its length in
+// appendLease appends the arguments for a lease that begins now. These are its length in
 // milliseconds and the prefix of the fields. For permits they are the end of the lease and
 // the present time, on this machine's clock.
-func (c Class) lease(ttl time.Duration, prefix any) (lease int64, second any) {
+func (c Class) appendLease(args resp.Args, ttl time.Duration, prefix string) resp.Args {
 	ms := int64(ttl / time.Millisecond)
 	if c == Permits {
 		now := time.Now().UnixMilli()
-		return now + ms, now
+		return args.AddInt(now + ms).AddInt(now)
 	}
-	return ms, prefix
+	return args.AddInt(ms).AddString(prefix)
 }

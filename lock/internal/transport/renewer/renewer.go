@@ -52,6 +52,7 @@ var ErrClosed = errors.New("renewer: closed")
 type Renewer struct {
 	// immutable
 	cfg        Config
+	wire       pipe.Config   // the part of cfg for the Exchange of a connection
 	slots      chan struct{} // has a token for each connection in use
 	ctx        context.Context
 	cancel     context.CancelFunc
@@ -91,7 +92,8 @@ var (
 // New returns a Renewer. It does nothing before Open or its first batch.
 func New(cfg Config) *Renewer {
 	r := &Renewer{
-		cfg: cfg, slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
+		cfg: cfg, wire: pipe.Config{Timeout: cfg.Timeout, Answered: func() {}, Timed: cfg.Timed},
+		slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
 		batchDials: dialing.NewBound(cfg.Conns), hedgeDials: dialing.NewBound(maxHedgeDials),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())

@@ -34,7 +34,7 @@ func (a Args) Add(values ...any) Args {
 	for _, v := range values {
 		switch v := v.(type) {
 		case string:
-			a = a.add(v)
+			a = a.AddString(v)
 		case []byte:
 			a = a.AddBytes(v)
 		case int:
@@ -44,7 +44,7 @@ func (a Args) Add(values ...any) Args {
 		case int64:
 			a = a.AddInt(v)
 		case nil:
-			a = a.add("")
+			a = a.AddString("")
 		default:
 			panic("args: an argument of another type: use AddAny")
 		}
@@ -55,7 +55,7 @@ func (a Args) Add(values ...any) Args {
 // AddStrings is Add of strings.
 func (a Args) AddStrings(values []string) Args {
 	for _, v := range values {
-		a = a.add(v)
+		a = a.AddString(v)
 	}
 	return a
 }
@@ -83,25 +83,26 @@ func (a Args) AddAny(values ...any) Args {
 		switch w := v.(type) {
 		case Argument:
 			a.later = append(a.later[:len(a.later):len(a.later)], later{a.n, w})
-			a = a.add("")
+			a = a.AddString("")
 		case string, []byte, int, int64, nil:
 			a = a.Add(w)
 		case float64:
-			a = a.add(strconv.FormatFloat(w, 'g', -1, 64))
+			a = a.AddString(strconv.FormatFloat(w, 'g', -1, 64))
 		case bool:
 			if w {
-				a = a.add("1")
+				a = a.AddString("1")
 			} else {
-				a = a.add("0")
+				a = a.AddString("0")
 			}
 		default:
-			a = a.add(fmt.Sprint(w))
+			a = a.AddString(fmt.Sprint(w))
 		}
 	}
 	return a
 }
 
-func (a Args) add(s string) Args {
+// AddString is Add of one string.
+func (a Args) AddString(s string) Args {
 	a.text = AppendBulk(a.text, s)
 	a.n++
 	a.longest = max(a.longest, len(s))
@@ -130,6 +131,9 @@ func (a Args) Behind(n int) Args {
 	}
 	return b
 }
+
+// Emptied returns no arguments, in the memory of a, which must not be used any more.
+func (a Args) Emptied() Args { return Args{text: a.text[:0]} }
 
 // Into returns a copy of a in the memory of old, which must not be used any more.
 func (a Args) Into(old Args) Args {

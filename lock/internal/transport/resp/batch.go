@@ -12,13 +12,16 @@ type Batch struct {
 	conn  redis.Conn
 	below *Conn  // the Conn below it; nil for a connection that a Dialer has not made
 	text  []byte // the bytes to write, if there is a Conn
+	args  []any  // of a script call through redigo
+	boxes boxes  // of the args of all calls until Flush
 }
 
 // NewBatch returns the Batch of a connection. Between the first request of the Batch and Flush,
 // nothing else may be written to the connection.
 func NewBatch(conn redis.Conn) *Batch { return &Batch{conn: conn, below: Below(conn)} }
 
-// keptBatch is how much memory a Batch keeps. It has a limit, because the texts of scripts are long.
+// keptBatch is how much memory a Batch keeps. It has a limit, because the texts of scripts are long. A
+// Batch that is longer is written before Flush.
 const keptBatch = 64 << 10
 
 // Command adds a command whose answer is short.
@@ -77,27 +80,32 @@ func (b *Batch) Script(s *script.Script, asText bool, keys int, list Args, more 
 		b.text = AppendInt(b.text, n)
 	}
 	b.below.requests.count(int64(keys), int64(max(list.Longest(), len(id))), asText || s.Large())
+	if len(b.text) >= keptBatch/2 {
+		return b.Flush()
+	}
 	return nil
 }
 
 // sendByRedigo is Script through redigo.
 func (b *Batch) sendByRedigo(s *script.Script, asText bool, keys int, list Args, more []int64) error {
-	command, all := "EVALSHA", make([]any, 0, 2+list.Len()+len(more))
-	if all = append(all, s.SHAArg(), keys); asText {
+	command, all := "EVALSHA", append(b.args[:0], s.SHAArg(), keys)
+	if asText {
 		command, all[0] = "EVAL", s.Text()
 	}
 	for text := range list.All() {
-		all = append(all, text)
+		all = append(all, b.boxes.copied(text))
 	}
 	for _, n := range more {
 		all = append(all, n)
 	}
+	b.args = all
 	return b.conn.Send(command, all...)
 }
 
 // Flush writes the requests that were added.
 func (b *Batch) Flush() error {
 	if b.below == nil {
+		defer b.boxes.reset()
 		return b.conn.Flush()
 	}
 	text := b.text

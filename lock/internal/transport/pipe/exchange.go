@@ -1,0 +1,248 @@
+package pipe
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+)
+
+// Exchange has the requests that are in flight over one connection, in the order in which they
+// were written. Between them are questions of the connection's own: ASKING, TIME, and whether the
+// server is a replica. Commands, acquisitions with WAIT and renewals use it.
+//
+// An Exchange writes requests with their limits, finds the request to which an answer belongs, and
+// says what follows from the answer. It completes no request and closes nothing: its user does, see
+// conn, replicatedConn and package renewer.
+//
+//	          Write                          Next                 judge
+//	requests ───────▶ stamped, in flight ─────────▶ the oldest ──────────▶ Verdict
+//	                    ▲                    │
+//	   TIME, HDEL, ─────┘                    └─▶ clock, proof: nothing is left to do
+//	   ASKING                                    an error: the connection is not usable
+//
+// One goroutine may write while another reads. After an error of Write or Next the connection is
+// not usable, and TakeAll returns the requests that have no answer.
+type Exchange struct {
+	// immutable
+	cfg   *Config
+	redis redis.Conn  // written by one goroutine at a time, and read by one
+	below *resp.Conn  // the connection below redis; nil of one that a Dialer has not made
+	batch *resp.Batch // used by the goroutine that writes
+
+	hasAnswered bool // has answered a request; used by the goroutine that reads
+
+	mu       sync.Mutex // guards what follows; never held during I/O
+	inflight flight
+	clock    Clock // of the server
+	proof    proof
+}
+
+// flight is a queue of requests, oldest first, which uses its memory again.
+type flight struct {
+	list     []*Request
+	answered int // at the beginning of list
+}
+
+func (f *flight) len() int { return len(f.list) - f.answered }
+
+func (f *flight) oldest() *Request { return f.list[f.answered] }
+
+func (f *flight) add(more ...*Request) {
+	if f.answered > len(f.list)/2 && len(f.list)+len(more) > cap(f.list) {
+		n := copy(f.list, f.list[f.answered:])
+		clear(f.list[n:])
+		f.list, f.answered = f.list[:n], 0
+	}
+	f.list = append(f.list, more...)
+}
+
+func (f *flight) drop() {
+	f.list[f.answered] = nil
+	if f.answered++; f.answered == len(f.list) {
+		f.list, f.answered = f.list[:0], 0
+	}
+}
+
+func (f *flight) takeAll() []*Request {
+	all := f.list[f.answered:]
+	*f = flight{}
+	return all
+}
+
+// NewExchange returns the Exchange of a connection that was made just now. cfg must not be changed
+// any more.
+func NewExchange(cfg *Config, dialed Connection) *Exchange {
+	return &Exchange{
+		cfg: cfg, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn),
+		clock: dialed.Clock, proof: cfg.proofOf(),
+	}
+}
+
+// questions says which questions are asked before the requests of a write.
+type questions struct{ time, proof bool }
+
+// Write stamps requests and writes them.
+func (x *Exchange) Write(batch []*Request) error {
+	x.mu.Lock()
+	asked := x.registerLocked(batch, time.Now())
+	x.mu.Unlock()
+	return x.send(batch, asked)
+}
+
+// registerLocked stamps requests that are written next, and records them and the questions before
+// them.
+func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questions) {
+	st := x.clock.stamp(now, x.cfg.Timeout)
+	if asked.time = x.clock.Due(now); asked.time {
+		x.clock.Asking(now)
+		x.inflight.add(newQuestion(timeQuestion, now))
+	}
+	if asked.proof = x.proof.isDue(x.cfg, now, batch); asked.proof {
+		x.inflight.add(newQuestion(proofQuestion, now))
+	}
+	for _, r := range batch {
+		r.stamp(&st)
+	}
+	x.inflight.add(batch...)
+	return asked
+}
+
+// send writes what was registered.
+func (x *Exchange) send(batch []*Request, asked questions) error {
+	if asked.time {
+		if err := x.batch.Command("TIME"); err != nil {
+			return err
+		}
+	}
+	if asked.proof {
+		if err := askProof(x.batch, batch); err != nil {
+			return err
+		}
+	}
+	for _, r := range batch {
+		if err := r.send(x.batch); err != nil {
+			return err
+		}
+	}
+	return x.batch.Flush()
+}
+
+// Next waits for the answer to the oldest request, at most for timeout. 0 is no limit. refusal is an
+// error reply. err says that the connection is not usable.
+func (x *Exchange) Next(timeout time.Duration) (r *Request, reply resp.Reply, refusal, err error) {
+	for {
+		reply, err := x.receive(timeout)
+		if isBroken(err) {
+			return nil, resp.Reply{}, nil, err
+		}
+		x.mu.Lock()
+		r, ofAsking := x.popLocked()
+		x.mu.Unlock()
+		own, failure := x.concludeOwn(r, ofAsking, reply, err)
+		if failure != nil {
+			return nil, resp.Reply{}, nil, failure
+		}
+		if !own {
+			return r, reply, err, nil
+		}
+	}
+}
+
+// receive reads an answer.
+func (x *Exchange) receive(timeout time.Duration) (resp.Reply, error) {
+	if x.below != nil && timeout == 0 {
+		return x.below.Receive(x.redis)
+	}
+	return resp.ReceiveReply(x.redis, timeout)
+}
+
+// popLocked removes and returns the oldest request, or nil if there is none. If the answer belongs to
+// the ASKING before the request, ofAsking is true and the request stays.
+func (x *Exchange) popLocked() (r *Request, ofAsking bool) {
+	if x.inflight.len() == 0 {
+		return nil, false
+	}
+	r = x.inflight.oldest()
+	if r.asking && !r.askingAnswered {
+		r.askingAnswered = true
+		return r, true
+	}
+	x.inflight.drop()
+	return r, false
+}
+
+// TakeAll returns the requests that have no answer, oldest first, and forgets them.
+func (x *Exchange) TakeAll() []*Request {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.inflight.takeAll()
+}
+
+// concludeOwn handles an answer to a question of the connection, and reports whether it was one.
+// failure says that the connection is not usable.
+func (x *Exchange) concludeOwn(r *Request, ofAsking bool, reply resp.Reply, refusal error) (own bool, failure error) {
+	if r == nil { // all are answered: it died, or nothing was asked
+		return false, fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply.Any(), refusal))
+	}
+	if !x.hasAnswered {
+		x.hasAnswered = true
+		x.cfg.Answered()
+	}
+	switch {
+	case ofAsking: // it may be refused, and then the request is too
+		return true, nil
+	case r.question == proofQuestion:
+		return true, x.cfg.proved(r.answer.Stamp, refusal)
+	case r.question == timeQuestion:
+		if server, err := TimeOf(reply.Any(), refusal); err == nil {
+			x.sample(r.answer.Stamp, server, 0)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// judge says what follows from an answer to r, and does the part of it that concerns only r and the
+// clock, see Config.judgeAnswer.
+func (x *Exchange) judge(r *Request, refusal error) Verdict {
+	if x.NoteLate(r, refusal) {
+		r.clockChanges++
+	}
+	v := x.cfg.judgeAnswer(r, refusal)
+	if v == Late && r.clockChanges == MaxLates {
+		x.Distrust()
+	}
+	return v
+}
+
+// NoteLate records the server's time if an answer to r is LATE. It reports whether the time
+// contradicts the earlier estimate.
+func (x *Exchange) NoteLate(r *Request, refusal error) (contradicts bool) {
+	server, late := Lateness(refusal)
+	return late && x.sample(r.answer.Stamp, server, LateUnit)
+}
+
+// sample records the server's time in an answer to a request that was sent at sent. It
+// reports whether that contradicts the earlier estimate.
+func (x *Exchange) sample(sent, server time.Time, unit time.Duration) bool {
+	x.mu.Lock()
+	off := x.clock.Sample(sent, time.Now(), server, unit)
+	clock := x.clock
+	x.mu.Unlock()
+	x.cfg.Timed(clock, off)
+	return off != 0
+}
+
+// Distrust makes requests have no limit from now on, because the server's answers about
+// its clock do not seem to hold for the next request.
+func (x *Exchange) Distrust() {
+	x.mu.Lock()
+	x.clock.Distrust()
+	clock := x.clock
+	x.mu.Unlock()
+	x.cfg.Timed(clock, 0)
+}
