@@ -38,8 +38,10 @@
 //
 // # Columns
 //
-// All columns except the heap are of the time in which the locks are held. The
-// same code counts renewals, lateness and missed locks for every row.
+// All columns except the heap are of the time in which the locks are held. That begins when
+// renewals are in time again, but a lease after the last lock was taken at the latest, because to
+// take millions of locks delays them. The same code counts renewals, lateness and missed locks for
+// every row.
 //
 //	late        from when a renewal was due until it was answered. It is due a third of the
 //	            lease after the one before was due, or was sent if that was earlier.

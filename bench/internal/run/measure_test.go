@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -124,4 +125,43 @@ func TestProcessUsageIsMeasuredWhereItCanBe(t *testing.T) {
 		require.Greater(t, rss.Value, float64(1<<20))
 	}
 	require.Positive(t, liveHeap().Value)
+}
+
+// behind is a meter of renewals whose lateness falls with time.
+type behind struct {
+	by    time.Duration // at the beginning
+	began time.Time
+	begun int
+}
+
+func (b *behind) Begin() { b.begun++ }
+
+func (b *behind) Counters() holders.Counters {
+	return holders.Counters{Max: b.by - time.Since(b.began)}
+}
+
+func TestAHoldBeginsWhenRenewalsAreInTime(t *testing.T) {
+	const lease = 30 * time.Second
+	for _, c := range []struct {
+		by, wait time.Duration
+		begun    int
+	}{
+		{500 * time.Millisecond, 0, 0},
+		{5 * time.Second, 4 * time.Second, 4},
+		{time.Hour, lease, 30}, // they never are
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &behind{by: c.by, began: time.Now()}
+			settle(b, lease, nil, func() {})
+			require.Equal(t, c.wait, time.Since(b.began))
+			require.Equal(t, c.begun, b.begun, "each second counts anew")
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := &behind{by: time.Hour, began: time.Now()}
+		stop := make(chan struct{})
+		time.AfterFunc(1500*time.Millisecond, func() { close(stop) })
+		settle(b, lease, stop, func() {})
+		require.Equal(t, 1500*time.Millisecond, time.Since(b.began))
+	})
 }

@@ -6,11 +6,13 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/report"
 )
 
-// The phases of a row in which it holds its locks and waits. Their progress is counted in
-// seconds, the progress of all other phases in locks.
+// The phases of a row in which it holds its locks and waits. The progress of PhaseHold and PhaseWatch
+// is counted in seconds, that of phaseSettle is not counted, and that of all other phases in locks.
 const (
 	PhaseHold  = "hold"
 	PhaseWatch = "watch"
+
+	phaseSettle = "settle"
 )
 
 // Progress hears how far the rows are. One goroutine calls its methods and waits
