@@ -150,7 +150,7 @@ func (k *Keeper) look() {
 	k.endIfIdleLocked()
 }
 
-// grantedLocked calls Taken, or releases the lock that nobody wants any more.
+// grantedLocked calls Taken, or releases a lock that is not to be kept.
 func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 	e.held = held
 	keep := k.core.grant(e, time.Now())

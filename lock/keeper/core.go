@@ -35,7 +35,7 @@ const (
 	kept
 	// ending: lost or given up, until the functions have returned and the lock is released.
 	// From kept by drop, lose and the bound, from asking by grant if the name is not wanted
-	// any more. To ready, resting or gone by finish.
+	// any more or the bound was lowered. To ready, resting or gone by finish.
 	ending
 	// gone: not in the table any more.
 	gone
@@ -314,12 +314,12 @@ func (c *core) next(now time.Time) (e *entry, wait time.Duration) {
 // answered ends an outage.
 func (c *core) answered() { c.streak, c.pause = 0, 0 }
 
-// grant is for a try that took the lock. It returns false if the name is not wanted any more, and
-// must be released.
+// grant is for a try that took the lock. It returns false if the lock must be released, because the
+// name is not wanted any more, or because the bound was lowered while the try was under way.
 func (c *core) grant(e *entry, now time.Time) (keep bool) {
 	c.answered()
 	e.taken, e.lost, e.tuned = now, false, false
-	if !e.wanted || c.closed {
+	if !e.wanted || c.closed || c.counts[kept] >= c.bound() {
 		c.move(e, ending)
 		return false
 	}

@@ -218,6 +218,27 @@ func TestANameThatIsDroppedWhileItIsAskedForIsReleased(t *testing.T) {
 	})
 }
 
+// The tries are under way when there is room for one name only.
+func TestMostHoldsForTriesThatAreUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		p.Want("first") // which makes the connection
+		time.Sleep(time.Second)
+		srv.SetDelay(300 * time.Millisecond)
+		p.Want("a", "b", "c")
+		time.Sleep(time.Millisecond)
+		require.Equal(t, 3, p.Stats().Asking)
+		p.SetMost(2)
+		time.Sleep(time.Minute)
+		require.Len(t, p.kept(), 2)
+		require.Equal(t, p.kept(), srv.Locks())
+		require.Equal(t, uint64(2), p.Stats().Taken, "the others are released without a call of Taken")
+		p.SetMost(0)
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a", "b", "c", "first"}, p.kept())
+	})
+}
+
 func TestASlowFunctionDelaysNoOtherName(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		work := make(chan struct{})
