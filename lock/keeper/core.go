@@ -328,20 +328,23 @@ func (c *core) grant(e *entry, now time.Time) (keep bool) {
 }
 
 // refuse is for a try that found another owner, whose lease ends after ttl; less than 0: it has no
-// end. It returns how long the name rests, 0 if it does not.
+// end; 0: that is not known, because other callers of the client wait, and Redis was not asked. It
+// returns how long the name rests, 0 if it does not.
 func (c *core) refuse(e *entry, ttl time.Duration) (rest time.Duration) {
-	c.answered()
+	if ttl != 0 {
+		c.answered()
+	}
 	return c.rest(e, c.untilFree(e, ttl))
 }
 
-// untilFree returns how long a name rests that another owner has, whose lease ends after ttl; less
-// than 0: it has no end.
+// untilFree returns how long a name rests that another owner has, whose lease ends after ttl; 0 or
+// less: it is not known when.
 func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 	rest := c.untilNextLook()
 	if e.tuned {
 		rest *= tunedLooks
 	}
-	if ttl < 0 || rest < ttl {
+	if ttl <= 0 || rest < ttl {
 		return rest
 	}
 	return ttl + afterLease + time.Duration(c.random()*float64(leaseSpread))

@@ -468,6 +468,37 @@ func TestAServerThatIsSilentForAMinuteCostsFewTries(t *testing.T) {
 	})
 }
 
+// Another caller of the client waits for each name, so the client refuses the tries without asking
+// Redis, and does not know until when.
+func TestNamesThatOthersOfTheClientWaitForAreNoLoop(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		link := srv.Link()
+		client := link.Client(lock.Config{})
+		p := start(t, client, keeper.Config{}, nil)
+		names := sorted(20)
+		link.Cut()
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for _, name := range names {
+			all.Go(func() {
+				if held, err := client.Mutex(name).Lock(ctx); err == nil {
+					_ = held.Unlock(context.Background())
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		p.Want(names...)
+		time.Sleep(time.Minute)
+		st := p.Stats()
+		require.LessOrEqual(t, st.Tries+st.Looks, uint64(2*20*60/7+20))
+		cancel()
+		link.Mend()
+		all.Wait()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, names, p.kept())
+	})
+}
+
 func TestTriesPerSecondAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		p := start(t, srv.Client(lock.Config{}), keeper.Config{PerSecond: 100}, nil)
