@@ -1,11 +1,26 @@
 package points
 
 import (
+	"cmp"
 	"hash/fnv"
 	"hash/maphash"
+	"iter"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 )
+
+// Sorted is a range over a map, in the order of its keys.
+func Sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if v, there := m[k]; there && !yield(k, v) {
+				return
+			}
+		}
+	}
+}
 
 // Pool is a sync.Pool that always returns the value that was put last. It does not depend on the
 // processor or on the garbage collector.

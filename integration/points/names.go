@@ -3,6 +3,7 @@ package points
 import (
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"runtime"
 	"time"
 )
@@ -103,6 +104,21 @@ func Flip() bool {
 		s.log = append(s.log, fmt.Sprintf("   flip %s %d %s:%d", g.name, g.flips, file, line))
 	}
 	return h.Sum64()*0x9e3779b97f4a7c15>>63 != 0
+}
+
+// Float64 is rand.Float64 by the name of the running goroutine. It counts the calls.
+func Float64() float64 {
+	s := current.Load()
+	if s == nil {
+		return rand.Float64()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.meLocked()
+	g.draws++
+	h := fnv.New64a()
+	fmt.Fprint(h, s.plan.Seed, " ", g.name, " ", g.draws)
+	return float64(h.Sum64()*0x9e3779b97f4a7c15>>11) / (1 << 53)
 }
 
 // ID fills b, which identifies a client.

@@ -138,3 +138,36 @@ func TestAOnceRunsOnceAndOthersWaitForItsEnd(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// TestADrawDependsOnTheSeedAndTheGoroutine, and on how often that has drawn.
+func TestADrawDependsOnTheSeedAndTheGoroutine(t *testing.T) {
+	drawn := func(seed uint64) (all []float64) {
+		synctest.Test(t, func(*testing.T) {
+			s := points.Start(points.Plan{Seed: seed})
+			defer s.Stop()
+			for _, name := range []string{"a", "b"} {
+				points.Go(name, func() { all = append(all, points.Float64(), points.Float64()) })
+				for synctest.Wait(); s.Step(); synctest.Wait() {
+				}
+			}
+		})
+		return all
+	}
+	all := append(drawn(1), drawn(2)...)
+	require.Equal(t, all[:4], drawn(1))
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), 8)
+	for _, x := range append(all, points.Float64()) {
+		require.True(t, 0 <= x && x < 1)
+	}
+}
+
+func TestAMapIsRangedOverInTheOrderOfItsKeys(t *testing.T) {
+	m, got := map[string]int{"c": 3, "a": 1, "d": 4, "b": 2}, []int{}
+	for key, n := range points.Sorted(m) {
+		got = append(got, n)
+		if delete(m, "b"); key == "c" {
+			break
+		}
+	}
+	require.Equal(t, []int{1, 3}, got)
+}

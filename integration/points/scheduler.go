@@ -81,6 +81,7 @@ type goroutineState struct {
 	name     string        // the same in each run of a seed; empty if it is not known
 	children int           // that it has named
 	flips    int           // that it has asked for
+	draws    int           // of Float64
 	since    int           // the step at which it has stopped
 	goOn     chan struct{} // of capacity 1
 	priority float64

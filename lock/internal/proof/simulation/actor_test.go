@@ -96,6 +96,10 @@ func (p *player) play(acts []act, g *grant) bool {
 			p.world.mu.Unlock()
 			p.world.tell("client %d is forbidden most scripts of server %d for %v", p.client.id, a.Server, a.For)
 			p.client.networks[a.Server].(*link).forbid(a.For)
+		case wants, drops, bounds, leaves:
+			if p.client.keeper != nil {
+				p.client.keeper.keep(a)
+			}
 		case closes:
 			p.close(a)
 			return false
@@ -607,6 +611,9 @@ func (p *player) close(a act) {
 		o.fewer = true
 	}
 	w.mu.Unlock()
+	if p.client.keeper != nil {
+		p.client.keeper.leave(a.Within)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.Within)
 	defer cancel()
 	w.tell("client %d closes", p.client.id)

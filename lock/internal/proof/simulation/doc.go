@@ -19,6 +19,9 @@
 // clients that close, clients of Redisson and of libraries with only SET NX, semaphores and latches.
 // Helds are forgotten, and the world says when the garbage collector finds that.
 //
+// Clients may have a Keeper of the names of a world (keepers_test.go). Actors want and drop names,
+// change Most and close Keepers. Some Keepers share the names.
+//
 //	small   the real clients over link_test.go and store_test.go: a script is one event, and its
 //	        answer another. The twin of the script (package twin) is carried out.
 //	large   the real clients, with their connections, over a server in memory that runs the Lua
@@ -40,6 +43,10 @@
 //   - no key without a holder stays in Redis for long
 //   - no call sleeps while its object is free, and none runs in a circle
 //   - readers wait for a writer that has the lock or wants it, and for nothing else
+//   - a Keeper calls Taken and Ended in turn, at once, and keeps no more than Most or its share
+//   - a name that is dropped ends, and so do all names at Close of a Keeper
+//   - a Keeper asks little while its server cannot be reached
+//   - after the faults each name is kept by one Keeper that wants it, if one has room
 //   - nothing is left at the end
 //
 // # How the scheduler chooses

@@ -215,6 +215,7 @@ func (w *world) latches() {
 // idle is called when no goroutine continues before some time has passed. It checks that no
 // caller waits for a free object, and that every caller was told of a Close.
 func (w *world) idle() {
+	w.keepers()
 	now := w.running()
 	w.mu.Lock()
 	grants := append([]*grant(nil), w.grants...)

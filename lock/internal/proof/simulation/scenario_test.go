@@ -32,6 +32,7 @@ type settings struct {
 	MaxHold        time.Duration `json:",omitempty"`
 	DropForgotten  bool          `json:",omitempty"`
 	Hasty          bool          `json:",omitempty"` // its Unlock gives up soon
+	Keeper         *keeping      `json:",omitempty"` // nil: it has none
 }
 
 // actor is a goroutine that uses a client. It performs its acts one after the other.
@@ -190,6 +191,7 @@ func (o order) drawn(seed uint64) scenario {
 		s.Objects = append(s.Objects, some(d, mutex, mutex, mutex, mutex, fair, readWrite, permits, semaphore, latch))
 	}
 	switch {
+	case o.Keepers: // one server
 	case d.handOvers:
 		s.Objects = []kind{mutex}
 	case small && d.chance(4):
@@ -223,6 +225,10 @@ func (o order) drawn(seed uint64) scenario {
 		for i := range s.Objects {
 			s.Objects[i] = some(d, mutex, mutex, fair, readWrite)
 		}
+	}
+	if o.Keepers {
+		d.keepers(&s)
+		return s
 	}
 	clients, actors := some(d, 1, 2, 2, 3), []int{1, 2, 3, 5}
 	if apart {
@@ -362,6 +368,12 @@ func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
 		a.For = d.upto(2*lease) - lease
 	case forbids:
 		a.For = d.upto(2 * lease)
+	case wants, drops:
+		a.Count = 1 + d.IntN(len(objects))
+	case bounds:
+		a.Count = d.IntN(3)
+	case leaves:
+		a.Within = d.upto(lease)
 	}
 	return a
 }

@@ -39,6 +39,8 @@ type order struct {
 	Cluster bool
 	// Named: large worlds are of a server that fails over behind its name.
 	Named bool
+	// Keepers: the clients have Keepers of names.
+	Keepers bool
 	// Twice: each seed is simulated twice, and must be the same history.
 	Twice bool
 	// Scenario is simulated alone, instead of seeds.
@@ -228,6 +230,7 @@ func TestThePromisesHoldInEveryOrder(t *testing.T) {
 	}{
 		"small":                {order{Small: true}, 1, 1},
 		"small, in hand-overs": {order{Small: true, Function: leaving}, 10, 5},
+		"small, of Keepers":    {order{Small: true, Keepers: true}, 10, 5},
 		"large":                {order{}, 20, 4},
 		"large, of a Cluster":  {order{Cluster: true}, 20, 5},
 		"large, of one name":   {order{Named: true}, 20, 5},
@@ -251,10 +254,14 @@ func TestASeed(t *testing.T) {
 	if text == "" {
 		t.Skip("WHEELLOCK_SIMULATE_SEED=123, or 123,Function, simulates one")
 	}
-	number, function, _ := strings.Cut(text, ",")
+	number, function, _ := strings.Cut(text, ",") // 123,Keepers is of the worlds with Keepers
 	seed, err := strconv.ParseUint(number, 10, 64)
 	require.NoError(t, err)
-	s := order{Small: true, Function: function}.drawn(seed)
+	o := order{Small: true, Function: function}
+	if function == "Keepers" {
+		o = order{Small: true, Keepers: true}
+	}
+	s := o.drawn(seed)
 	if r := work(t.Context(), t, theProduct(t), order{Scenario: &s}); r.found {
 		t.Errorf("%s\n%s", r.said, shortest(t, theProduct(t), s))
 	}
@@ -265,11 +272,16 @@ func TestASeedIsAHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the product is built anew for it")
 	}
-	o := amount(t, "WHEELLOCK_SIMULATE", standard).part(8, 8)
-	o.Small, o.Twice = true, true
-	for _, r := range workers(t, theProduct(t), o) {
-		r.requireNothing(t, theProduct(t))
-		require.Positive(t, r.runs)
+	for _, keepers := range []bool{false, true} {
+		o := amount(t, "WHEELLOCK_SIMULATE", standard).part(8, 8)
+		if keepers {
+			o = o.part(4, 4)
+		}
+		o.Small, o.Twice, o.Keepers = true, true, keepers
+		for _, r := range workers(t, theProduct(t), o) {
+			r.requireNothing(t, theProduct(t))
+			require.Positive(t, r.runs)
+		}
 	}
 }
 

@@ -98,15 +98,22 @@ const linkFile = "lock/internal/proof/simulation/link_test.go"
 const unlocked = "wheel"
 
 // always are edits of files that are woven, by the file.
-var always = map[string]struct{ before, after string }{
+var always = map[string][]struct{ before, after string }{
 	// The id of a client: the order of its fields in Redis depends on it.
-	"lock/internal/engine/owner/id.go": {"crand.Read(b[:]) // never fails", "_ = crand.Reader; points.ID(b[:])"},
+	"lock/internal/engine/owner/id.go": {{"crand.Read(b[:]) // never fails", "_ = crand.Reader; points.ID(b[:])"}},
 	// The Helds that the collector finds, when it looks.
-	"lock/internal/engine/hold/held.go": {"runtime.AddCleanup(", "_ = runtime.Version\n\tpoints.OnForget("},
+	"lock/internal/engine/hold/held.go": {{"runtime.AddCleanup(", "_ = runtime.Version\n\tpoints.OnForget("}},
 	// In worlds of few requests, callers carry their own as often as they can.
-	"lock/internal/transport/servers/server.go": {"LeadAfter: leadAfter,", "LeadAfter: 1,"},
+	"lock/internal/transport/servers/server.go": {{"LeadAfter: leadAfter,", "LeadAfter: 1,"}},
 	// A Topology of simulated servers finds one that never fails over by itself.
-	"lock/redlock.go": {"if m.c.topology != nil {", "if m.c.topology != nil && !points.Woven {"},
+	"lock/redlock.go": {{"if m.c.topology != nil {", "if m.c.topology != nil && !points.Woven {"}},
+	// What a Keeper draws, and the order of its names and channels.
+	"lock/keeper/keeper.go":                        {{"newCore(cfg, rand.Float64)", "newCore(cfg, func() float64 { _ = rand.Float64; return points.Float64() })"}, {"slices.Collect(maps.Keys(", "slices.Sorted(maps.Keys("}},
+	"lock/keeper/core.go":                          {{"range c.entries {", "range points.Sorted(c.entries) {"}},
+	"lock/internal/transport/pubsub/follower.go":   {{"range f.names {", "range points.Sorted(f.names) {"}, {"range names {", "range points.Sorted(names) {"}},
+	"lock/internal/transport/pubsub/subscriber.go": {{"range s.topics {\n\t\ts.pending", "range points.Sorted(s.topics) {\n\t\ts.pending"}},
+	// Each sharer listens to all places, and looks at them.
+	"lock/keeper/share.go": {{"MaxSharers = 64", "MaxSharers = 4"}},
 }
 
 type weaver struct {
@@ -147,7 +154,7 @@ func (w *weaver) visit(path string, entry fs.DirEntry, err error) error {
 		return err
 	}
 	text := before
-	if e, ok := always[filepath.ToSlash(rel)]; ok {
+	for _, e := range always[filepath.ToSlash(rel)] {
 		if bytes.Count(text, []byte(e.before)) != 1 {
 			return fmt.Errorf("%s has the text %q not once: correct what is always edited", rel, e.before)
 		}

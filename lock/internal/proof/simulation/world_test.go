@@ -86,6 +86,7 @@ type client struct {
 	several      map[*object]taker
 	born         time.Time
 	closing      atomic.Bool // Close was called
+	keeper       *housekeeper
 }
 
 // taker is a MultiLock or a RedLock.
@@ -177,6 +178,7 @@ type grant struct {
 	granted   time.Duration // by the running clock
 	ends      time.Time     // its Deadline when the oracle looked last
 	earlier   time.Time     // when that was moved to an earlier time
+	visit     *visit        // of a Keeper; nil without
 }
 
 // counted is a hold of a semaphore. It has no lease, and its holder is told of nothing.
@@ -309,6 +311,9 @@ func (w *world) people(t *testing.T) {
 			}
 			require.NoError(t, err)
 		}
+		if set.Keeper != nil {
+			w.newHousekeeper(t, c, *set.Keeper)
+		}
 		w.clients = append(w.clients, c)
 	}
 	for _, o := range w.objects {
@@ -364,6 +369,7 @@ func (w *world) end(t *testing.T) {
 			n.heal()
 		}
 	}
+	w.allKept()
 	if w.faults || w.late {
 		// By then all requests in flight have been carried out, and abandoned holds released.
 		time.Sleep(30 * time.Second)
