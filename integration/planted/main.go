@@ -57,6 +57,7 @@ type tests struct {
 var (
 	simulation = tests{pkg: "./lock/internal/proof/simulation", run: "^TestThePromisesHoldInEveryOrder$", worlds: 1000, most: simulating}
 	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$", worlds: 4000, most: simulating}
+	ofKeepers  = tests{pkg: simulation.pkg, run: simulation.run + "/^small,_of_Keepers$", worlds: 10_000, most: simulating}
 	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$", worlds: 20_000, most: simulating}
 	ofOneName  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_one_name$", worlds: 20_000, most: simulating}
 )
