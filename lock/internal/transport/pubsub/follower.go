@@ -3,6 +3,8 @@ package pubsub
 import (
 	"context"
 	"sync"
+
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 // Follower listens to the channels of many names for one function. It has one goroutine
@@ -73,7 +75,7 @@ func (f *Follower) Relocate() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.moved = true
-	f.wakeLocked()
+	wait.Signal(f.work)
 }
 
 func (f *Follower) queueLocked(n *followed) {
@@ -82,14 +84,7 @@ func (f *Follower) queueLocked(n *followed) {
 	}
 	n.queued = true
 	f.queue = append(f.queue, n)
-	f.wakeLocked()
-}
-
-func (f *Follower) wakeLocked() {
-	select {
-	case f.work <- struct{}{}:
-	default:
-	}
+	wait.Signal(f.work)
 }
 
 // wakeLocked implements listener.
@@ -149,11 +144,11 @@ func (f *Follower) look(n *followed) {
 		n.listener.Leave()
 		return
 	}
-	if n.listener.Listen(at, channel) {
-		// Others may have listened to the channel before. Their messages are not news.
-		n.told = News{Messages: n.listener.News().Messages}
-	}
+	began := n.listener.Listen(at, channel)
 	news := n.listener.News()
+	if began { // others may have listened to the channel before, and their messages are not news
+		n.told = News{Messages: news.Messages}
+	}
 	missed, came := news.Confirmed != n.told.Confirmed && news.Confirmed != 0, news.Messages != n.told.Messages
 	n.told = news
 	if came || missed {

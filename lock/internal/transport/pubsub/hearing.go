@@ -1,5 +1,7 @@
 package pubsub
 
+import "github.com/wheellock/wheellock/lock/internal/support/wait"
+
 // Hearing says what a Subscriber listens for.
 type Hearing struct {
 	// Plain is for what PUBLISH sends, and Sharded for what SPUBLISH sends. Sharded
@@ -34,7 +36,7 @@ func (s *Subscriber) retuneLocked(now Hearing) {
 		}
 		s.pending = append(s.pending, t)
 	}
-	s.signal()
+	wait.Signal(s.work)
 }
 
 // wantsLocked reports whether channels must be subscribed in that way, and can be.

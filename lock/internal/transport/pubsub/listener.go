@@ -1,6 +1,10 @@
 package pubsub
 
-import "time"
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+)
 
 // listener is woken at each message and each confirmation of its channel. wakeLocked is
 // called with the mutex of a Subscriber, and does not wait.
@@ -9,12 +13,7 @@ type listener interface{ wakeLocked() }
 // token is a listener that puts a token into a channel of capacity 1.
 type token chan struct{}
 
-func (t token) wakeLocked() {
-	select {
-	case t <- struct{}{}:
-	default:
-	}
-}
+func (t token) wakeLocked() { wait.Signal(t) }
 
 // Listener lets one waiter listen to one channel at a time. Only the goroutine of the
 // waiter uses it.

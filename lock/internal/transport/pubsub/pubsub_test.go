@@ -261,6 +261,26 @@ func TestAChannelThatNobodyListensToIsGivenUp(t *testing.T) {
 	})
 }
 
+// Waiters that come and go share one subscription. The time counts from the last that left.
+func TestAChannelWhoseListenersComeAndGoStaysSubscribed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		confirmed := l.News().Confirmed
+		for i := range 50 {
+			l.Leave()
+			time.Sleep(time.Duration(100+i*30) * time.Millisecond) // less than 2 s
+			l.Listen(sub, "a")
+			require.Equal(t, confirmed, l.News().Confirmed)
+		}
+		l.Leave()
+		time.Sleep(10 * time.Second)
+		_, subscribed := sub.Heard("a")
+		require.False(t, subscribed)
+	})
+}
+
 // movedConn is a connection to a server that says of what it refuses that the slot of
 // a is on another port.
 type movedConn struct{ redis.ConnWithTimeout }

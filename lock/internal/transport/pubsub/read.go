@@ -5,6 +5,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
@@ -135,7 +136,7 @@ func (s *Subscriber) deafen(channel string) {
 func (s *Subscriber) movedLocked(t *topic) {
 	if t.ways[plain].asked {
 		s.left = append(s.left, t.channel)
-		s.signal()
+		wait.Signal(s.work)
 	}
 	t.ways, t.confirmed = [2]way{}, false
 	delete(s.topics, t.channel)

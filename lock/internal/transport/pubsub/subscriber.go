@@ -13,6 +13,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
@@ -73,7 +74,7 @@ type Subscriber struct {
 	deaf    bool              // conn's server has refused SSUBSCRIBE
 	pending []*topic          // topics to subscribe or unsubscribe
 	left    []string          // channels of topics that have moved, to unsubscribe
-	idle    []idle            // topics that lost their last listener, in the order of time
+	idle    []*topic          // topics that have lost their last listener, each once
 	work    chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
 	conn    redis.Conn        // nil while there is none
 	asked   []question        // sent on conn and not answered, in order
@@ -91,7 +92,7 @@ type topic struct {
 
 	// guarded by sub.mu
 	listeners  map[listener]struct{}
-	idle       time.Time // when its last listener left; an element of sub.idle has it too
+	idle       time.Time // when its last listener left; zero if it is not in sub.idle
 	ways       [2]way    // plain and sharded
 	confirmed  bool      // in all ways that it needs and can have, so no message is missed
 	generation int       // number of the last confirmation, unique in the process; 0 before the first
@@ -102,12 +103,6 @@ type topic struct {
 type way struct {
 	asked     bool // the command was sent on the connection in use
 	confirmed bool // the server has answered it
-}
-
-// idle is a topic whose last listener left at that time.
-type idle struct {
-	topic *topic
-	since time.Time
 }
 
 // The ways, as indexes.
@@ -147,7 +142,7 @@ func (s *Subscriber) listen(channel string, l listener) *topic {
 	t.listeners[l] = struct{}{}
 	if !s.closed && s.lacksLocked(t) {
 		s.pending = append(s.pending, t)
-		s.signal()
+		wait.Signal(s.work)
 	}
 	if !s.started && !s.closed {
 		s.started = true
@@ -162,8 +157,10 @@ func (t *topic) leave(l listener) {
 	defer t.sub.mu.Unlock()
 	delete(t.listeners, l)
 	if len(t.listeners) == 0 {
+		if t.idle.IsZero() {
+			t.sub.idle = append(t.sub.idle, t)
+		}
 		t.idle = time.Now()
-		t.sub.idle = append(t.sub.idle, idle{t, t.idle})
 	}
 }
 
@@ -184,13 +181,6 @@ func (s *Subscriber) Heard(channel string) (messages uint64, subscribed bool) {
 		return 0, false
 	}
 	return t.messages, t.confirmed
-}
-
-func (s *Subscriber) signal() {
-	select {
-	case s.work <- struct{}{}:
-	default:
-	}
 }
 
 func (t *topic) wakeLocked() {
@@ -360,13 +350,17 @@ func (s *Subscriber) take() (orders [4]order) {
 func (s *Subscriber) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for ; n < len(s.idle) && time.Since(s.idle[n].since) > lingerTime; n++ {
-		if t := s.idle[n].topic; len(t.listeners) == 0 && t.idle.Equal(s.idle[n].since) {
+	s.idle = slices.DeleteFunc(s.idle, func(t *topic) bool {
+		listened := len(t.listeners) > 0
+		if !listened && time.Since(t.idle) <= lingerTime {
+			return false
+		}
+		if !listened {
 			s.pending = append(s.pending, t)
 		}
-	}
-	s.idle = slices.Delete(s.idle, 0, n)
+		t.idle = time.Time{}
+		return true
+	})
 }
 
 // Drop closes the connection in use. The Subscriber dials another one.
