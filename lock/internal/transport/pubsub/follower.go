@@ -30,6 +30,7 @@ type followed struct {
 
 	// guarded by Follower.mu
 	wanted bool
+	left   bool // Leave was called since the last look; it may be wanted again
 	queued bool
 
 	// Only the goroutine of the Follower uses these.
@@ -65,7 +66,7 @@ func (f *Follower) Leave(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n := f.names[name]; n != nil {
-		n.wanted = false
+		n.wanted, n.left = false, true
 		f.queueLocked(n)
 	}
 }
@@ -129,14 +130,16 @@ func (f *Follower) Run(ctx context.Context) {
 // look does what follows from the marks of a name and from its news.
 func (f *Follower) look(n *followed) {
 	f.mu.Lock()
-	n.queued = false
-	wanted := n.wanted
+	wanted, left := n.wanted, n.left
+	n.queued, n.left = false, false
 	if !wanted && f.names[n.name] == n {
 		delete(f.names, n.name)
 	}
 	f.mu.Unlock()
-	if !wanted {
+	if left {
 		n.listener.Leave()
+	}
+	if !wanted {
 		return
 	}
 	at, channel := f.place(n.name)

@@ -104,6 +104,19 @@ func TestAFollowerThatComesBackHasMissedMessages(t *testing.T) {
 	}
 }
 
+// No message can have been missed then. But Follow promises a call, for which its caller may wait.
+func TestAFollowerThatIsBackBeforeItHasLeftIsToldToo(t *testing.T) {
+	following(t, func(t *testing.T, srv *server, follower *pubsub.Follower, told *told) {
+		follower.Follow("a")
+		require.Equal(t, "a missed", told.take())
+		follower.Leave("a")
+		follower.Follow("a")
+		require.Equal(t, "a missed", told.take())
+		srv.publish("a")
+		require.Equal(t, "a", told.take())
+	})
+}
+
 func TestAFollowerGoesWithAKeyToAnotherServer(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		var place *pubsub.Subscriber
