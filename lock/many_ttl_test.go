@@ -81,3 +81,37 @@ func TestTTLManyOfAServerThatIsSilent(t *testing.T) {
 		}
 	})
 }
+
+// What was answered before ctx ended stays answered.
+func TestTTLManyKeepsTheAnswersThatCameInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		c := srv.Client(lock.Config{})
+		names := fixture.Names("n", 1000)
+		fixture.LockAll(t, c, names)
+		srv.SetDelay(10 * time.Millisecond)
+		partly := 0
+		for limit := 10 * time.Millisecond; ; limit += 10 * time.Millisecond {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			ttls, errs := c.TTLMany(ctx, names)
+			cancel()
+			answered := 0
+			for i, err := range errs {
+				require.Equal(t, ttls[i] > 0, err == nil, "%v and %v", ttls[i], err)
+				if err == nil {
+					answered++
+				} else {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+			}
+			if answered == len(names) {
+				break
+			}
+			if answered > 0 {
+				partly++
+			}
+		}
+		require.NotZero(t, partly)
+		srv.SetDelay(0)
+	})
+}

@@ -152,7 +152,7 @@ func (f *Follower) look(n *followed) {
 	if began { // others may have listened to the channel before, and their messages are not news
 		n.told = News{Messages: news.Messages}
 	}
-	missed, came := news.Confirmed != n.told.Confirmed && news.Confirmed != 0, news.Messages != n.told.Messages
+	missed, came := news.Confirmed != n.told.Confirmed, news.Messages != n.told.Messages
 	n.told = news
 	if came || missed {
 		f.tell(n.name, !came)
@@ -163,7 +163,7 @@ func (f *Follower) look(n *followed) {
 func (f *Follower) Close() {
 	f.mu.Lock()
 	names := f.names
-	f.closed, f.names, f.queue = true, nil, nil
+	f.closed, f.names = true, nil
 	f.mu.Unlock()
 	for _, n := range names {
 		n.listener.Leave()

@@ -3,9 +3,11 @@ package pubsub_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,5 +199,157 @@ func TestASlowFunctionOfAFollowerLosesNoNews(t *testing.T) {
 		srv.publish("b")
 		time.Sleep(10 * time.Second)
 		require.Equal(t, "a, a, b", told.take())
+	})
+}
+
+// It is not known for a while where messages come. Those of that time are missed.
+func TestAFollowerHasMissedWhatCameWhileThePlaceWasNotKnown(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var told told
+		var unknown atomic.Bool
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) {
+			if unknown.Load() {
+				return nil, ""
+			}
+			return sub, name
+		}, told.tell)
+		defer run(follower)()
+		follower.Follow("a")
+		require.Equal(t, "a missed", told.take())
+		unknown.Store(true)
+		follower.Relocate()
+		require.Empty(t, told.take())
+		time.Sleep(10 * time.Second)
+		_, subscribed := sub.Heard("a")
+		require.False(t, subscribed)
+		unknown.Store(false)
+		follower.Relocate()
+		require.Equal(t, "a missed", told.take())
+	})
+}
+
+func TestAFollowerThatLeavesANameLeavesItsChannel(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var told told
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return sub, name }, told.tell)
+		defer run(follower)()
+		follower.Follow("a")
+		follower.Follow("b")
+		told.take()
+		follower.Leave("a")
+		time.Sleep(10 * time.Second)
+		_, subscribed := sub.Heard("a")
+		require.False(t, subscribed)
+		_, subscribed = sub.Heard("b")
+		require.True(t, subscribed)
+	})
+}
+
+// A message says more than that one may have been missed, so it is told if both is true.
+func TestAFollowerTellsOfAMessageThatCameWhenOthersMayHaveBeenMissed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var told told
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return sub, name },
+			func(name string, missed bool) {
+				told.tell(name, missed)
+				time.Sleep(time.Minute)
+			})
+		defer run(follower)()
+		follower.Follow("a")
+		follower.Follow("b")
+		synctest.Wait() // the function runs for one of them
+		srv.commands.Add(1)
+		time.Sleep(10 * time.Second) // the connection is another one
+		for _, name := range []string{"a", "b"} {
+			srv.publish(name)
+		}
+		time.Sleep(5 * time.Minute)
+		calls := told.take()
+		require.Contains(t, []string{"a, a missed, b", "a, b, b missed"}, calls)
+	})
+}
+
+// The goroutine of a Follower looks at a name once for all that has happened, and at no other name.
+func TestAFollowerLooksOnceForManyMessages(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var told told
+		looks := map[string]int{}
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) {
+			looks[name]++
+			return sub, name
+		}, func(name string, missed bool) {
+			told.tell(name, missed)
+			time.Sleep(time.Second)
+		})
+		defer run(follower)()
+		looked := func() map[string]int {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			defer clear(looks)
+			return maps.Clone(looks)
+		}
+		follower.Follow("a")
+		follower.Follow("b")
+		looked()
+		require.Equal(t, "a missed, b missed", told.take())
+		srv.publish("a")
+		synctest.Wait() // the function runs
+		for range 100 {
+			srv.publish("a")
+		}
+		require.Equal(t, map[string]int{"a": 2}, looked())
+		require.Equal(t, "a, a", told.take())
+		for range 100 {
+			follower.Relocate()
+		}
+		require.Contains(t, []int{1, 2}, looked()["a"], "once, or once again if it was under way")
+		srv.publish("b")
+		require.Equal(t, map[string]int{"b": 1}, looked())
+		follower.Follow("a")
+		require.Empty(t, looked(), "it is followed already")
+	})
+}
+
+func TestAFollowerForgetsTheNamesThatItLeaves(t *testing.T) {
+	following(t, func(t *testing.T, srv *server, follower *pubsub.Follower, told *told) {
+		follower.Follow("a")
+		follower.Follow("b")
+		told.take()
+		require.Equal(t, 2, follower.Names())
+		late := follower.WakeOf("a")
+		follower.Leave("a")
+		synctest.Wait()
+		require.Equal(t, 1, follower.Names())
+
+		// A message may wake the name while the Follower leaves its channel. The name may be followed
+		// again before the Follower looks.
+		follower.Follow("a")
+		late()
+		told.take()
+		require.Equal(t, 2, follower.Names())
+		follower.Leave("a")
+		synctest.Wait()
+		srv.publish("a")
+		require.Empty(t, told.take())
+	})
+}
+
+// Whoever ends a Follower waits for the call that is under way, and not for those that would follow.
+func TestAFollowerThatEndsCallsItsFunctionNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		calls := 0
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return sub, name },
+			func(string, bool) {
+				calls++
+				time.Sleep(time.Minute)
+			})
+		end := run(follower)
+		for i := range 100 {
+			follower.Follow(fmt.Sprint("a", i))
+		}
+		time.Sleep(90 * time.Second)
+		require.Equal(t, 2, calls)
+		end()
+		require.Equal(t, 2, calls)
 	})
 }
