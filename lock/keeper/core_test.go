@@ -3,6 +3,7 @@ package keeper
 import (
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -216,6 +217,7 @@ func TestCoreInAnyOrder(t *testing.T) {
 }
 
 // TestANameRestsUntilItMayBeFree: with messages, looks are rarer, and the end of a lease is not missed.
+// Redis rounds a TTL down, so the key lives up to a millisecond longer.
 func TestANameRestsUntilItMayBeFree(t *testing.T) {
 	for _, test := range []struct {
 		tuned       bool
@@ -224,18 +226,177 @@ func TestANameRestsUntilItMayBeFree(t *testing.T) {
 	}{
 		{false, -1, 7 * time.Second, 9 * time.Second},
 		{false, time.Minute, 7 * time.Second, 9 * time.Second},
-		{false, 3 * time.Second, 3 * time.Second, 3*time.Second + afterLease + leaseSpread},
+		{false, 3 * time.Second, 3*time.Second + time.Millisecond, 3*time.Second + afterLease + leaseSpread},
 		{false, 0, 7 * time.Second, 9 * time.Second},
-		{false, 1, 0, afterLease + leaseSpread + 1},
+		{false, 1, time.Millisecond, afterLease + leaseSpread + 1},
 		{true, -1, 21 * time.Second, 27 * time.Second},
 		{true, time.Minute, 21 * time.Second, 27 * time.Second},
-		{true, 20 * time.Second, 20 * time.Second, 20*time.Second + afterLease + leaseSpread},
+		{true, 20 * time.Second, 20*time.Second + time.Millisecond, 20*time.Second + afterLease + leaseSpread},
 	} {
 		for _, random := range []float64{0, 0.5, math.Nextafter(1, 0)} {
 			c := newCore(Config{Look: 10 * time.Second}, func() float64 { return random })
 			rest := c.untilFree(&entry{tuned: test.tuned}, test.ttl)
 			require.GreaterOrEqual(t, rest, test.least, "%+v", test)
 			require.LessOrEqual(t, rest+slackOf(rest), test.most+slackOf(test.most), "%+v", test)
+		}
+	}
+}
+
+// asked returns a core with names that are asked for.
+func asked(cfg Config, names ...string) (c core, entries []*entry) {
+	cfg.AtOnce, cfg.PerSecond = max(len(names), 1), 1_000_000
+	c = newCore(cfg, func() float64 { return 0.5 })
+	for _, name := range names {
+		c.want(nil, name)
+	}
+	for range names {
+		e, _ := c.next(time.Unix(0, 0))
+		entries = append(entries, e)
+	}
+	return c, entries
+}
+
+func TestWhatIsHeardDecidesWhatFollows(t *testing.T) {
+	for _, test := range []struct {
+		what  []news
+		state state
+	}{
+		{nil, resting},
+		{[]news{missed}, due},
+		{[]news{released}, ready},
+		{[]news{released, missed}, ready},
+		{[]news{missed, released}, ready},
+	} {
+		hear := func(c *core, e *entry) {
+			for _, what := range test.what {
+				c.hear(e, what)
+			}
+		}
+		c, entries := asked(Config{Look: time.Second}, "during the try", "after the try", "during the look")
+		for i, e := range entries {
+			if i == 0 {
+				hear(&c, e)
+			}
+			c.refuse(e, time.Minute)
+			if i == 1 {
+				hear(&c, e)
+			}
+			if i == 2 {
+				c.wake(e)
+				require.Equal(t, []*entry{e}, looksAt(&c, e))
+				hear(&c, e)
+				c.looked(e, time.Minute, false)
+			}
+			require.Equal(t, test.state, e.state, "%v %s", test.what, e.name)
+		}
+	}
+}
+
+// looksAt returns what of entries is looked at now.
+func looksAt(c *core, entries ...*entry) (at []*entry) {
+	for _, e := range c.nextLooks() {
+		if slices.Contains(entries, e) {
+			at = append(at, e)
+		}
+	}
+	return at
+}
+
+func TestALookWithoutAnAnswerIsFollowedByATry(t *testing.T) {
+	for _, test := range []struct {
+		ttl     time.Duration
+		unknown bool
+		state   state
+	}{{0, false, ready}, {0, true, ready}, {time.Minute, false, resting}, {-1, false, resting}} {
+		c, entries := asked(Config{Look: time.Second}, "a")
+		e := entries[0]
+		c.refuse(e, time.Minute)
+		c.wake(e)
+		c.nextLooks()
+		c.looked(e, test.ttl, test.unknown)
+		require.Equal(t, test.state, e.state, "%+v", test)
+	}
+}
+
+// Messages of an owner that has gone say nothing of whether those of the next one come.
+func TestMessagesAreHeardAnewAfterAHold(t *testing.T) {
+	c, entries := asked(Config{Look: time.Second}, "a")
+	e := entries[0]
+	c.refuse(e, time.Minute)
+	c.hear(e, released)
+	e, _ = c.next(time.Unix(1, 0))
+	require.True(t, e.tuned)
+	c.grant(e, time.Unix(1, 0))
+	require.False(t, e.tuned)
+}
+
+func TestANameThatWasLostIsAskedForAtOnceUnlessItWasHeldShortly(t *testing.T) {
+	for _, test := range []struct {
+		held time.Duration
+		rest time.Duration
+	}{{shortHold, 0}, {shortHold - 1, shortHold}} {
+		c, entries := asked(Config{Look: time.Second}, "a")
+		e, now := entries[0], time.Unix(1, 0)
+		c.grant(e, now)
+		require.True(t, c.lose(e))
+		require.Equal(t, test.rest, c.finish(e, now.Add(test.held)))
+	}
+}
+
+func TestALookAsksAboutABoundedNumberOfNames(t *testing.T) {
+	names := make([]string, 2*looksAtOnce+1)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	c, entries := asked(Config{Look: time.Second}, names...)
+	for _, e := range entries {
+		c.refuse(e, time.Minute)
+		c.wake(e)
+	}
+	var all []*entry
+	for _, n := range []int{looksAtOnce, looksAtOnce, 1, 0} {
+		batch := c.nextLooks()
+		require.Len(t, batch, n)
+		all = append(all, batch...)
+	}
+	require.ElementsMatch(t, entries, all)
+}
+
+// The tries that were under way when Redis failed count as one probe. An answer ends the outage, and
+// the next one begins with the first pause.
+func TestPausesGrowFromProbeToProbe(t *testing.T) {
+	names := make([]string, 64)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	for range 2 {
+		c, entries := asked(Config{Look: time.Second}, names...)
+		now := time.Unix(1, 0)
+		for range 2 {
+			for _, e := range entries {
+				c.fail(e, now)
+			}
+			for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 50, 50} {
+				require.Equal(t, pause*firstPause, c.resume.Sub(now))
+				now = c.resume
+				e := entries[0]
+				c.hear(e, released)
+				_, wait := c.next(now)
+				require.Zero(t, wait)
+				c.fail(e, now)
+			}
+			c.hear(entries[0], released)
+			now = c.resume
+			c.next(now)
+			c.refuse(entries[0], time.Minute)
+			require.False(t, c.isDown())
+			for _, e := range entries { // all try again
+				c.hear(e, released)
+			}
+			now = now.Add(time.Second)
+			for range entries {
+				c.next(now)
+			}
 		}
 	}
 }

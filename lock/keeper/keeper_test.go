@@ -515,6 +515,54 @@ func TestTriesPerSecondAreBounded(t *testing.T) {
 	})
 }
 
+func TestFewTriesPerSecondAreMadeToo(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{PerSecond: 1}, nil)
+		p.Want(sorted(10)...)
+		time.Sleep(4500 * time.Millisecond)
+		require.Len(t, p.kept(), 5)
+		time.Sleep(6 * time.Second)
+		require.Equal(t, sorted(10), p.kept())
+	})
+}
+
+// One probe finds that an outage is over. Then the names do not wait for each other.
+func TestAfterAnOutageManyNamesAreAskedForAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		link := srv.Link()
+		p := start(t, link.Client(lock.Config{}), keeper.Config{Look: time.Hour}, nil)
+		link.Cut()
+		p.Want(sorted(500)...)
+		time.Sleep(time.Minute)
+		require.True(t, p.Stats().Failing)
+		left := 500 - int(p.Stats().Failed) // the others rest until their look
+		require.Greater(t, left, 300)
+		srv.SetDelay(50 * time.Millisecond)
+		link.Mend()
+		time.Sleep(10 * time.Second)
+		require.GreaterOrEqual(t, len(p.kept()), left, "one after the other would take 15 s")
+		srv.SetDelay(0)
+	})
+}
+
+func TestTriesThatCloseEndsHaveNotFailed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		p.Want("first") // which makes the connection
+		time.Sleep(time.Second)
+		srv.SetDelay(300 * time.Millisecond)
+		p.Want(sorted(10)...)
+		time.Sleep(time.Millisecond)
+		require.NotZero(t, p.Stats().Asking)
+		require.NoError(t, p.Close(t.Context()))
+		require.Zero(t, p.Stats().Failed)
+		require.NoError(t, p.Stats().LastError)
+		time.Sleep(time.Minute)
+		srv.SetDelay(0)
+		require.Empty(t, srv.Locks())
+	})
+}
+
 // Two keepers share as many names as both may keep. A third one waits, and takes the place of one
 // that leaves.
 func TestMostIsKeptByTwoAndThreeKeepers(t *testing.T) {
@@ -629,6 +677,53 @@ func TestASharerThatLostItsPlaceKeepsItsPart(t *testing.T) {
 		time.Sleep(5 * time.Minute) // the loss is known before the next count
 		require.Equal(t, 1, p.Stats().Sharers)
 		require.Len(t, p.kept(), 20)
+	})
+}
+
+// While Redis does not answer, it is not known how many Keepers there are.
+func TestASilentServerChangesNoShare(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		var programs []*program
+		for range 2 {
+			p := start(t, srv.Client(lock.Config{}), keeper.Config{Share: "set", Look: 2 * time.Second}, nil)
+			p.Want(sorted(20)...)
+			programs = append(programs, p)
+		}
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []int{10, 10}, sizes(programs...))
+		srv.Pause()
+		for range 10 { // less than a lease
+			time.Sleep(time.Second)
+			for _, p := range programs {
+				require.Equal(t, 2, p.Stats().Sharers)
+			}
+		}
+		srv.Resume()
+		time.Sleep(10 * time.Second)
+		for _, p := range programs {
+			require.Equal(t, 2, p.Stats().Sharers)
+			require.LessOrEqual(t, p.Stats().GivenUp, uint64(10), "only when the other one joined")
+		}
+		require.Equal(t, []int{10, 10}, sizes(programs...))
+	})
+}
+
+// A count may find no place at all, before the Keeper learns that it has lost its own.
+func TestASharerWhosePlaceWasDeletedGivesNothingUp(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		p := start(t, srv.Client(lock.Config{}), keeper.Config{Share: "set", Look: 2 * time.Second}, nil)
+		p.Want(sorted(20)...)
+		time.Sleep(21 * time.Second) // a renewal has just been
+		require.Len(t, p.kept(), 20)
+		for _, name := range srv.Locks() {
+			if strings.HasPrefix(name, "set:sharer:") {
+				srv.Delete(name)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		require.Equal(t, 1, p.Stats().Sharers)
+		require.Len(t, p.kept(), 20)
+		require.Zero(t, p.Stats().GivenUp)
 	})
 }
 

@@ -1,0 +1,136 @@
+package keeper
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+// keeping runs f with a Keeper that looks only at the ends of leases, and the link of its client.
+func keeping(t *testing.T, cfg Config, f func(t *testing.T, srv *locktest.Server, link *locktest.Link, k *Keeper)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		link := srv.Link()
+		cfg.Look = MaxLook
+		if cfg.Taken == nil {
+			cfg.Taken = func(context.Context, string, *lock.Held) {}
+		}
+		k, err := New(link.Client(lock.Config{}), cfg)
+		require.NoError(t, err)
+		f(t, srv, link, k)
+		require.NoError(t, k.Close(t.Context()))
+	})
+}
+
+// The message of a release may be older than the try of another one, whose lease is shorter.
+func TestANameRestsAsLongAsTheLastHolderHasIt(t *testing.T) {
+	keeping(t, Config{}, func(t *testing.T, srv *locktest.Server, _ *locktest.Link, k *Keeper) {
+		other := srv.Client(lock.Config{})
+		held, err := other.Mutex("a").LockFor(t.Context(), 10*time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, k.Want("a"))
+		time.Sleep(time.Second)
+		require.EqualValues(t, 1, k.Stats().Refused)
+		srv.Delete("a") // without a message
+		_, err = other.Mutex("a").LockFor(t.Context(), 5*time.Second)
+		require.NoError(t, err)
+		k.heard("a", false)
+		time.Sleep(time.Second)
+		require.EqualValues(t, 2, k.Stats().Refused)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, k.Stats().Kept)
+		_ = held.Unlock(t.Context()) // it is lost
+	})
+}
+
+// A release may have been missed while a try was under way that is refused.
+func TestANameIsLookedAtIfAReleaseMayHaveBeenMissedDuringItsTry(t *testing.T) {
+	keeping(t, Config{}, func(t *testing.T, srv *locktest.Server, _ *locktest.Link, k *Keeper) {
+		held, err := srv.Client(lock.Config{}).Mutex("a").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, k.Want("a"))
+		time.Sleep(time.Second)
+		before := k.Stats()
+		srv.SetDelay(100 * time.Millisecond)
+		k.heard("a", false)
+		time.Sleep(time.Millisecond)
+		require.Equal(t, 1, k.Stats().Asking)
+		k.heard("a", true)
+		time.Sleep(time.Second)
+		require.Equal(t, []uint64{1, 1}, []uint64{k.Stats().Since(before).Refused, k.Stats().Since(before).Looks})
+		srv.SetDelay(0)
+		k.heard("a", true) // now it rests
+		time.Sleep(time.Second)
+		require.EqualValues(t, 2, k.Stats().Since(before).Looks)
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// While Redis is down there are no looks, so a name that is due is the next probe.
+func TestANameThatIsDueDuringAnOutageIsTheProbe(t *testing.T) {
+	keeping(t, Config{}, func(t *testing.T, srv *locktest.Server, link *locktest.Link, k *Keeper) {
+		held, err := srv.Client(lock.Config{}).Mutex("a").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, k.Want("a"))
+		time.Sleep(time.Second)
+		link.Cut()
+		for i := range failuresInARow {
+			require.NoError(t, k.Want(strconv.Itoa(i)))
+		}
+		time.Sleep(10 * time.Second)
+		before := k.Stats()
+		require.True(t, before.Failing)
+		k.heard("a", true)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []uint64{1, 0}, []uint64{k.Stats().Since(before).Failed, k.Stats().Since(before).Looks})
+		link.Mend()
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// The end of a hold may be told when the name is held again.
+func TestTheEndOfAnEarlierHoldEndsNoOther(t *testing.T) {
+	keeping(t, Config{}, func(t *testing.T, _ *locktest.Server, _ *locktest.Link, k *Keeper) {
+		require.NoError(t, k.Want("a"))
+		time.Sleep(time.Second)
+		k.mu.Lock()
+		e := k.core.entries["a"]
+		k.mu.Unlock()
+		k.ended(e, new(lock.Held))
+		time.Sleep(time.Second)
+		require.Zero(t, k.Stats().Lost)
+		require.Equal(t, 1, k.Stats().Kept)
+	})
+}
+
+// A count may have begun before the change that is to be counted. Then another one follows, and no
+// further one.
+func TestSharersAreCountedAgainAfterACountThatMayBeTooOld(t *testing.T) {
+	keeping(t, Config{Share: "set"}, func(t *testing.T, srv *locktest.Server, link *locktest.Link, k *Keeper) {
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1, k.Stats().Sharers)
+		counted := func() int { return link.Calls()["ttl"] }
+		before := counted()
+		k.share.countNow()
+		time.Sleep(time.Second)
+		each := counted() - before
+		require.NotZero(t, each)
+
+		srv.SetDelay(100 * time.Millisecond)
+		before = counted()
+		k.share.countNow()
+		time.Sleep(50 * time.Millisecond) // it is under way
+		k.share.countNow()
+		k.share.countNow()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 2*each, counted()-before)
+		srv.SetDelay(0)
+	})
+}
