@@ -16,7 +16,6 @@ func (k *Keeper) pumpLocked() {
 		if e == nil {
 			return
 		}
-		k.workers++
 		k.goroutines.Go(func() { k.work(e) })
 	}
 }
@@ -69,7 +68,6 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 	}
 	k.stats.Tries++
 	if next = k.nextLocked(); next == nil {
-		k.workers--
 		k.endIfIdleLocked()
 	} else {
 		k.pumpLocked() // an outage may have ended
@@ -147,7 +145,6 @@ func (k *Keeper) look() {
 		k.pumpLocked()
 	}
 	k.looking = false
-	k.endIfIdleLocked()
 }
 
 // grantedLocked calls Taken, or releases a lock that is not to be kept.
@@ -294,7 +291,7 @@ func (e *entry) Fire(*wheel.Timer) {
 
 // endIfIdleLocked closes idle if the Keeper is closed and has nothing left.
 func (k *Keeper) endIfIdleLocked() {
-	if k.core.closed && !k.isIdle && len(k.core.entries) == 0 && k.workers == 0 && !k.giving && !k.looking {
+	if k.core.closed && !k.isIdle && len(k.core.entries) == 0 {
 		k.isIdle = true
 		close(k.idle)
 	}

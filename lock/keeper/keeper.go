@@ -32,7 +32,6 @@ type Keeper struct {
 	mu      sync.Mutex // guards what follows and all entries; never held during I/O or while a function of Config runs
 	core    core
 	pacer   wheel.Timer // set while tries must wait for their time
-	workers int         // goroutines that ask
 	toGive  []*entry    // whose locks are to be released
 	giving  bool        // a goroutine releases them
 	looking bool        // a goroutine looks at names
@@ -183,7 +182,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 			return fmt.Errorf("keeper: close: %d names were not given back: %w", left, ctx.Err())
 		}
 	}
-	k.goroutines.Wait() // they are at their last line
+	k.goroutines.Wait() // those that are left wait for nothing: what they ask ends with tries
 	k.releases.Close()
 	if k.share != nil {
 		return k.share.close(ctx)

@@ -85,7 +85,6 @@ func (s *sharers) Fire(*wheel.Timer) {
 		s.again = true
 	default:
 		s.counting = true
-		s.k.workers++
 		s.k.goroutines.Go(s.count)
 	}
 }
@@ -113,8 +112,6 @@ func (s *sharers) count() {
 	}
 	giveUp := k.claimLocked(k.core.surplus())
 	k.pumpLocked()
-	k.workers--
-	k.endIfIdleLocked()
 	k.mu.Unlock()
 	giveUp()
 }
