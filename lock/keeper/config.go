@@ -49,10 +49,11 @@ type Config struct {
 
 	// Share, if set, is the name of the set of names, which several Keepers share:
 	// 1 to 1000 bytes. Each of them then keeps at most its part, rounded up, of the
-	// names that it wants, and gives up what is more. Every Keeper holds one of 64 locks of
-	// its client, Share + ":sharer:0" to ":sharer:63", and counts them once in a Look, and when one is released.
-	// See "A fair share" in the comment of the package. A Keeper keeps no name until it
-	// has counted for the first time. Default: no share.
+	// names that it wants, and gives up what is more. Every Keeper holds one of 64
+	// locks of its client, Share + ":sharer:0" to ":sharer:63", and counts them once
+	// in a Look, and when one is released. See "A fair share" in the comment of the
+	// package. A Keeper keeps no name until it has counted for the first time.
+	// Default: no share.
 	Share string
 
 	// Look is the longest time between two looks at a name that another owner

@@ -29,16 +29,16 @@
 //   - A name that another owner releases is asked for when the message comes, which
 //     is at once (P43). All names of a server share one connection for messages.
 //   - A name whose holder has died is looked at when the holder's lease ends, or up to
-//     200 ms later, and asked for if it is free.
-//     50,000 names that another process kept were 2,350 looks per second, 1.4 % of a
-//     core for the client, and 0.6 % for Redis.
+//     200 ms later, and asked for if it is free. 50,000 names that another process
+//     kept were 2,350 looks per second, 1.4 % of a core for the client, and 0.6 % for
+//     Redis.
 //   - A look asks Redis how long the key of a name still lives, for up to 512 names
 //     at a time. A name is looked at when the lease ends that the last look found, and
 //     after Config.Look at the latest; three times as long, if its messages come.
 //   - At most Config.AtOnce tries are under way, and at most Config.PerSecond, or a
-//     twentieth more, begin in a second. When 8 tries have failed in a row, all names share one probe at
-//     a time (P44), with pauses that grow from 100 ms to 5 s, more or less a quarter. Then
-//     there are no looks.
+//     twentieth more, begin in a second. When 8 tries have failed in a row, all names
+//     share one probe at a time (P44), with pauses that grow from 100 ms to 5 s, more
+//     or less a quarter. Then there are no looks.
 //   - Close gives all names back, and returns when its context ends.
 //   - A name that waits has no goroutine and no time.Timer.
 //
@@ -65,10 +65,10 @@
 // # A fair share
 //
 // Keepers with the same Config.Share count each other, without a coordinator. Each
-// keeps at most ceil(names / n). When one joins, the others give up what is
-// more within a Look, and the new one takes it at once, or when their functions
-// have returned. When one closes, the others take its names at once. When one dies,
-// they do so a Look after its lease has ended.
+// keeps at most ceil(names / n). When one joins, the others give up what is more
+// within a Look, and the new one takes it at once, or when their functions have
+// returned. When one closes, the others take its names at once. When one dies, they
+// do so a Look after its lease has ended.
 //
 // It is not promised that all parts are equal: of 10 names, four Keepers have 3, 3, 3
 // and 1. All Keepers must want the same names. Which names a Keeper has, and which
@@ -80,9 +80,9 @@
 //
 // The alternative was one function Keep(ctx, name, held), which ends a hold when it
 // returns. Three programs decided, which are the examples. The sessions of 50,000
-// devices have nothing that runs, so Keep would be 50,000
-// goroutines that wait. The shards of a queue and a leader have a loop, which may
-// run in Taken for as long as ctx, without Ended.
+// devices have nothing that runs, so Keep would be 50,000 goroutines that wait. The
+// shards of a queue and a leader have a loop, which may run in Taken for as long as
+// ctx, without Ended.
 //
 // # States of a name
 //
@@ -107,6 +107,6 @@
 //
 // A Keeper has a wheel and a lock.Releases, whose goroutines Close ends. Each try has
 // a goroutine, and so has each call of Taken or Ended. One releases locks while there
-// are any to release, and one looks at names while any are due. Keeper.mu guards all names. It is not held during I/O or while a
-// function of Config runs.
+// are any to release, and one looks at names while any are due. Keeper.mu guards all
+// names. It is not held during I/O or while a function of Config runs.
 package keeper

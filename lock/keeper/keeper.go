@@ -42,8 +42,8 @@ type Keeper struct {
 }
 
 // New returns a Keeper that wants no name yet, or one error with all faults of its
-// arguments. It does no I/O, unless Config.Share is set. One client may have several Keepers, of different
-// names.
+// arguments. It does no I/O, unless Config.Share is set. One client may have several
+// Keepers, of different names.
 func New(client *lock.Client, cfg Config) (*Keeper, error) {
 	cfg, err := cfg.withDefaults()
 	var places []string
