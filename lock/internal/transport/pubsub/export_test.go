@@ -13,3 +13,10 @@ func (f *Follower) WakeOf(name string) func() {
 	defer f.mu.Unlock()
 	return f.names[name].wakeLocked
 }
+
+// Idle returns how many channels are in the list of those that nobody listens to.
+func (s *Subscriber) Idle() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.idle)
+}

@@ -147,6 +147,8 @@ func TestAListenerLearnsThatItMayHaveMissedAMessage(t *testing.T) {
 		require.NoError(t, srv.Kill())
 		synctest.Wait()
 		require.Zero(t, l.News().Upto, "it hears nothing now")
+		_, subscribed := sub.Heard("a")
+		require.False(t, subscribed)
 		require.NoError(t, srv.Restart(context.Background()))
 		srv.publish("a") // nobody hears this one
 		<-l.Wake()
@@ -154,6 +156,7 @@ func TestAListenerLearnsThatItMayHaveMissedAMessage(t *testing.T) {
 		again := l.News()
 		require.NotEqual(t, before.Confirmed, again.Confirmed)
 		require.Equal(t, before.Messages, again.Messages)
+		require.Zero(t, again.Upto, "no ping was answered on this connection")
 		srv.publish("a")
 		require.True(t, woken(&l))
 		require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub failed"))
@@ -176,7 +179,48 @@ func TestASilentServerIsDialledAnew(t *testing.T) {
 		require.NoError(t, srv.Resume())
 		<-l.Wake()
 		require.NotEqual(t, before.Confirmed, l.News().Confirmed)
+		time.Sleep(10 * time.Second)
+		require.LessOrEqual(t, time.Since(l.News().Upto), 4*time.Second, "what the old connection left unanswered is forgotten")
 		l.Leave()
+	})
+}
+
+// The pause between dials grows while they fail, and begins anew when a connection has worked.
+func TestAConnectionThatHasWorkedIsDialledAnewAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		require.NoError(t, srv.Kill())
+		time.Sleep(time.Minute)
+		require.NoError(t, srv.Restart(context.Background()))
+		time.Sleep(time.Minute)
+		require.True(t, woken(&l))
+		sub.Drop()
+		time.Sleep(100 * time.Millisecond)
+		require.True(t, woken(&l))
+		l.Leave()
+	})
+}
+
+// They are more than one command subscribes.
+func TestVeryManyChannelsAreSubscribed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		listeners := make([]pubsub.Listener, 2500)
+		for i := range listeners {
+			listeners[i] = pubsub.NewListener(make(chan struct{}, 1))
+			listeners[i].Listen(sub, fmt.Sprint("a", i))
+		}
+		for range 2 {
+			for i := range listeners {
+				require.True(t, woken(&listeners[i]), i)
+			}
+			sub.Drop() // now all are subscribed together
+			time.Sleep(time.Second)
+		}
+		for i := range listeners {
+			listeners[i].Leave()
+		}
 	})
 }
 
@@ -273,7 +317,11 @@ func TestAChannelWhoseListenersComeAndGoStaysSubscribed(t *testing.T) {
 			time.Sleep(time.Duration(100+i*30) * time.Millisecond) // less than 2 s
 			l.Listen(sub, "a")
 			require.Equal(t, confirmed, l.News().Confirmed)
+			require.LessOrEqual(t, sub.Idle(), 1)
 		}
+		time.Sleep(10 * time.Second)
+		require.Zero(t, sub.Idle())
+		require.Equal(t, confirmed, l.News().Confirmed)
 		l.Leave()
 		time.Sleep(10 * time.Second)
 		_, subscribed := sub.Heard("a")

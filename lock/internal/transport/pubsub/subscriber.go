@@ -330,7 +330,6 @@ func (s *Subscriber) take() (orders [4]order) {
 			}
 		}
 		if !listened {
-			t.confirmed = false
 			delete(s.topics, t.channel)
 			continue
 		}
@@ -346,19 +345,17 @@ func (s *Subscriber) take() (orders [4]order) {
 	return orders
 }
 
-// expire makes channels that nobody has listened to for a while pending.
+// expire makes channels that nobody has listened to for a while pending. take leaves those alone that
+// have listeners again.
 func (s *Subscriber) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = slices.DeleteFunc(s.idle, func(t *topic) bool {
-		listened := len(t.listeners) > 0
-		if !listened && time.Since(t.idle) <= lingerTime {
+		if len(t.listeners) == 0 && time.Since(t.idle) <= lingerTime {
 			return false
 		}
-		if !listened {
-			s.pending = append(s.pending, t)
-		}
 		t.idle = time.Time{}
+		s.pending = append(s.pending, t)
 		return true
 	})
 }
