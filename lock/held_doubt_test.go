@@ -12,6 +12,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
 )
 
 // deleted are the ways in which a key goes that somebody holds.
@@ -321,4 +322,40 @@ func TestWaitersBesideABusyServerCostNoLock(t *testing.T) {
 		require.Less(t, time.Since(gone), 150*time.Millisecond)
 		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	})
+}
+
+// An Extend, or a re-entry for longer, was carried out, and the answer was lost. The lock is lost in a
+// long outage, and Redis has its key for longer than Config.Lease. It is given back nevertheless.
+func TestWhatMayHaveALongLeaseIsGivenBackAfterALongOutage(t *testing.T) {
+	for what, lengthen := range map[string]func(ctx context.Context, m *lock.Mutex, held *lock.Held) error{
+		"extension": func(ctx context.Context, _ *lock.Mutex, held *lock.Held) error { return held.Extend(ctx, time.Hour) },
+		"re-entry": func(ctx context.Context, m *lock.Mutex, held *lock.Held) error {
+			_, err := m.LockFor(held.Context(ctx), time.Hour)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				link := srv.Link()
+				m := link.Client(lock.Config{}).Mutex("a")
+				held, err := m.TryLock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, held.Extend(t.Context(), time.Minute)) // its script is known from now on
+				for range 100 {
+					link.CutAfter("reenter")
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				require.Error(t, lengthen(ctx, m, held))
+				link.Cut()
+				time.Sleep(20 * time.Minute)
+				require.ErrorIs(t, held.Err(), lock.ErrLost)
+				require.Equal(t, []string{"a"}, srv.Locks())
+				link.Mend()
+				time.Sleep(time.Minute)
+				require.Empty(t, srv.Locks())
+			})
+		})
+	}
 }
