@@ -243,6 +243,20 @@ var bugs = []bug{
 		tests:  []tests{ofKeepers},
 	},
 	{
+		name: "keeper-asks-for-one-name-after-an-outage", file: "lock/keeper/ask.go",
+		breaks: "after an outage a Keeper asks for one name at a time",
+		before: "\t\tk.pumpLocked() // an outage may have ended\n",
+		after:  "",
+		tests:  []tests{{pkg: "./lock/keeper", run: "^TestAfterAnOutageManyNamesAreAskedForAtOnce$"}},
+	},
+	{
+		name: "share-of-a-silent-server", file: "lock/keeper/share.go",
+		breaks: "while Redis does not answer, a Keeper believes that it is alone",
+		before: "errors.Join(errs...) == nil && s.own.Stats()",
+		after:  "(errors.Join(errs...) == nil || true) && s.own.Stats()",
+		tests:  []tests{{pkg: "./lock/keeper", run: "^TestASilentServerChangesNoShare$"}},
+	},
+	{
 		name: "channel-is-not-redissons", file: "lock/internal/format/keys/keys.go",
 		breaks: "a release is told on a channel to which Redisson does not listen",
 		before: "channel       = \"redisson_lock__channel\"",
@@ -269,6 +283,13 @@ var bugs = []bug{
 		before: "\t\ts.meetsLocked(h.Name(), w)\n",
 		after:  "",
 		tests:  []tests{{pkg: simulation.pkg, run: "^TestAllOrdersOfSmallWorlds$"}},
+	},
+	{
+		name: "stranger-that-has-gone-is-believed-to-wait", file: "lock/internal/engine/locktable/queue.go",
+		breaks: "a client leaves releases to a stranger that has gone for a minute",
+		before: "\t\t\tx.Took(now)\n",
+		after:  "\t\t\t_ = x\n",
+		tests:  []tests{{pkg: "./lock/internal/engine/locktable", run: "^TestAStrangerIsForgottenAfterAPauseInVain$"}},
 	},
 	{
 		name: "release-wakes-nobody", file: "lock/internal/engine/locktable/queue.go",
@@ -311,6 +332,13 @@ var bugs = []bug{
 		before: "if again || NotRun(err) {",
 		after:  "if again {",
 		tests:  []tests{{pkg: "./integration/world", run: "^TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses$"}},
+	},
+	{
+		name: "followed-again-is-not-told", file: "lock/internal/transport/pubsub/follower.go",
+		breaks: "no call of Releases comes after Follow, if the name was left just before",
+		before: "\tif left {\n",
+		after:  "\tif left && !wanted {\n",
+		tests:  []tests{{pkg: "./lock/internal/transport/pubsub", run: "^TestAFollowerThatIsBackBeforeItHasLeftIsToldToo$"}},
 	},
 	{
 		name: "stale-subscription-is-trusted", file: "lock/internal/transport/pubsub/listener.go",
@@ -400,6 +428,13 @@ var bugs = []bug{
 		before: "\tcase n > 0:\n",
 		after:  "\tcase n > 1:\n",
 		tests:  []tests{small},
+	},
+	{
+		name: "answers-in-time-are-dropped", file: "lock/many.go",
+		breaks: "TTLMany gives the error of its context for names that were answered in time",
+		before: "\t\t\tasked[a.i] = false\n",
+		after:  "",
+		tests:  []tests{{pkg: "./lock", run: "^TestTTLManyKeepsTheAnswersThatCameInTime$"}},
 	},
 	{
 		name: "provider-loses-its-last-subscriber", file: "lock/lockgoredis/subscription.go",
