@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/locktest"
 )
@@ -132,5 +133,18 @@ func TestSharersAreCountedAgainAfterACountThatMayBeTooOld(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 2*each, counted()-before)
 		srv.SetDelay(0)
+	})
+}
+
+// A name rests for up to an hour, and its timer would keep it in memory.
+func TestADroppedNameHasNoTimer(t *testing.T) {
+	keeping(t, Config{}, func(t *testing.T, srv *locktest.Server, _ *locktest.Link, k *Keeper) {
+		fixture.LockAll(t, srv.Client(lock.Config{}), []string{"a", "b", "c"})
+		require.NoError(t, k.Want("a", "b", "c"))
+		time.Sleep(time.Second)
+		require.Equal(t, 3, k.Stats().Waiting)
+		require.Equal(t, 3, k.wheel.Len())
+		k.Drop("a", "b")
+		require.Equal(t, 1, k.wheel.Len())
 	})
 }
