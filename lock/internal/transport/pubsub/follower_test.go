@@ -337,10 +337,10 @@ func TestAFollowerForgetsTheNamesThatItLeaves(t *testing.T) {
 // Whoever ends a Follower waits for the call that is under way, and not for those that would follow.
 func TestAFollowerThatEndsCallsItsFunctionNoMore(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
-		calls := 0
+		var calls atomic.Int32
 		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return sub, name },
 			func(string, bool) {
-				calls++
+				calls.Add(1)
 				time.Sleep(time.Minute)
 			})
 		end := run(follower)
@@ -348,8 +348,8 @@ func TestAFollowerThatEndsCallsItsFunctionNoMore(t *testing.T) {
 			follower.Follow(fmt.Sprint("a", i))
 		}
 		time.Sleep(90 * time.Second)
-		require.Equal(t, 2, calls)
+		require.EqualValues(t, 2, calls.Load())
 		end()
-		require.Equal(t, 2, calls)
+		require.EqualValues(t, 2, calls.Load())
 	})
 }
