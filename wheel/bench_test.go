@@ -39,8 +39,8 @@ func newWheel(b *testing.B) *wheel.Wheel {
 	return w
 }
 
-// order returns the indexes below n, shuffled unless in allocation order.
-func order(n int, random bool) []int32 {
+// indexOrder returns the indexes below n, shuffled unless in allocation order.
+func indexOrder(n int, random bool) []int32 {
 	o := make([]int32, n)
 	for i := range o {
 		o[i] = int32(i)
@@ -51,8 +51,8 @@ func order(n int, random bool) []int32 {
 	return o
 }
 
-// delays returns delays spread over a minute that lie too far ahead for a benchmark to meet them.
-func delays() *[1024]time.Duration {
+// farDelays returns delays spread over a minute that lie too far ahead for a benchmark to meet them.
+func farDelays() *[1024]time.Duration {
 	var ds [1024]time.Duration
 	for i := range ds {
 		ds[i] = 10*time.Minute + rand.N(time.Minute)
@@ -62,7 +62,7 @@ func delays() *[1024]time.Duration {
 
 func holdWheel(b *testing.B, w *wheel.Wheel, n int) {
 	held := make([]wheelRecord, n)
-	for _, i := range order(n, true) {
+	for _, i := range indexOrder(n, true) {
 		if err := w.Schedule(&held[i].timer, time.Hour+rand.N(time.Minute), &held[i]); err != nil {
 			b.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func holdWheel(b *testing.B, w *wheel.Wheel, n int) {
 
 func holdGo(b *testing.B, n int) {
 	held := make([]goRecord, n)
-	for _, i := range order(n, true) {
+	for _, i := range indexOrder(n, true) {
 		r := &held[i]
 		r.timer = time.AfterFunc(time.Hour+rand.N(time.Minute), func() { r.fired++ })
 	}
@@ -95,7 +95,7 @@ func BenchmarkScheduleStop(b *testing.B) {
 			if random {
 				name = "random"
 			}
-			o, ds := order(pending, random), delays()
+			o, ds := indexOrder(pending, random), farDelays()
 			b.Run(fmt.Sprintf("impl=wheel/pending=%d/order=%s", pending, name), func(b *testing.B) {
 				w := newWheel(b)
 				holdWheel(b, w, pending)
@@ -145,8 +145,8 @@ func BenchmarkScheduleStop(b *testing.B) {
 	}
 }
 
-// parallel runs f in g goroutines, each with its own range of n records, until the benchmark ends.
-func parallel(b *testing.B, g int, f func(worker, iterations int)) {
+// runParallel runs f in g goroutines, each with its own range of n records, until the benchmark ends.
+func runParallel(b *testing.B, g int, f func(worker, iterations int)) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	var wg sync.WaitGroup
@@ -161,7 +161,7 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 	const pending, own = 10_000, 1024
 	for _, g := range []int{2, 16} {
 		for _, delay := range []string{"spread", "common"} {
-			ds := delays()
+			ds := farDelays()
 			if delay == "common" {
 				for i := range ds {
 					ds[i] = 10 * time.Minute
@@ -171,7 +171,7 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 				w := newWheel(b)
 				holdWheel(b, w, pending)
 				rs := make([][own]wheelRecord, g)
-				parallel(b, g, func(worker, iterations int) {
+				runParallel(b, g, func(worker, iterations int) {
 					rs := &rs[worker]
 					for n := range iterations {
 						r := &rs[n&(own-1)]
@@ -183,7 +183,7 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 			b.Run(fmt.Sprintf("impl=afterfunc/g=%d/delay=%s", g, delay), func(b *testing.B) {
 				holdGo(b, pending)
 				rs := make([][own]goRecord, g)
-				parallel(b, g, func(worker, iterations int) {
+				runParallel(b, g, func(worker, iterations int) {
 					rs := &rs[worker]
 					for n := range iterations {
 						r := &rs[n&(own-1)]
@@ -202,7 +202,7 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 						r.timer.Stop()
 					}
 				}
-				parallel(b, g, func(worker, iterations int) {
+				runParallel(b, g, func(worker, iterations int) {
 					rs := &rs[worker]
 					for n := range iterations {
 						r := &rs[n&(own-1)]
@@ -219,7 +219,7 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 func BenchmarkResetLater(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		for _, g := range []int{1, 2} {
-			o := order(n, true)
+			o := indexOrder(n, true)
 			b.Run(fmt.Sprintf("impl=wheel/timers=%d/g=%d", n, g), func(b *testing.B) {
 				w := newWheel(b)
 				rs := make([]wheelRecord, n)
@@ -227,7 +227,7 @@ func BenchmarkResetLater(b *testing.B) {
 					_ = w.Schedule(&rs[i].timer, 10*time.Minute+rand.N(time.Minute), &rs[i])
 				}
 				runtime.GC()
-				parallel(b, g, func(worker, iterations int) {
+				runParallel(b, g, func(worker, iterations int) {
 					at := worker * n / g
 					for i := range iterations {
 						if at == n {
@@ -245,7 +245,7 @@ func BenchmarkResetLater(b *testing.B) {
 					r.timer = time.AfterFunc(10*time.Minute+rand.N(time.Minute), func() { r.fired++ })
 				}
 				runtime.GC()
-				parallel(b, g, func(worker, iterations int) {
+				runParallel(b, g, func(worker, iterations int) {
 					at := worker * n / g
 					for i := range iterations {
 						if at == n {
@@ -279,7 +279,7 @@ func BenchmarkBurst(b *testing.B) {
 
 func benchmarkBurst[R any](b *testing.B, of func(*R) *burstRecord) {
 	const n = 1_000_000
-	o := order(n, true)
+	o := indexOrder(n, true)
 	var spent time.Duration
 	for b.Loop() {
 		w := newWheel(b)
@@ -330,7 +330,7 @@ func (r *burstRecord) Fire(*wheel.Timer) {
 // for each beside the caller's own record, and what one garbage collection costs.
 func BenchmarkHold(b *testing.B) {
 	const n = 1_000_000
-	o := order(n, true)
+	o := indexOrder(n, true)
 	b.Run("impl=wheel/timers=1000000", func(b *testing.B) {
 		w := newWheel(b)
 		before := heapBytes()
@@ -393,7 +393,7 @@ func gcCPU() float64 {
 func BenchmarkComeNear(b *testing.B) {
 	const n, slots, tick, first = 1_000_000, 1024, int64(10 * time.Millisecond), 10 * 1024
 	timers := make([]wheel.Timer, n)
-	o, buf := order(n, true), make([]*wheel.Timer, 128)
+	o, buf := indexOrder(n, true), make([]*wheel.Timer, 128)
 	spent := time.Duration(0)
 	for b.Loop() {
 		clear(timers)

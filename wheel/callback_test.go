@@ -17,14 +17,14 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// recorder keeps what the hooks are told.
-type recorder struct {
+// hookRecorder keeps what the hooks are told.
+type hookRecorder struct {
 	errs []*wheel.CallbackError
 	slow []time.Duration
 	of   []*wheel.Timer
 }
 
-func (r *recorder) config() wheel.Config {
+func (r *hookRecorder) config() wheel.Config {
 	return wheel.Config{
 		OnError: func(err *wheel.CallbackError) { r.errs = append(r.errs, err) },
 		OnSlow: func(timer *wheel.Timer, took time.Duration) {
@@ -54,7 +54,7 @@ func TestFailingCallbackDelaysNoOther(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var told atomic.Pointer[wheel.CallbackError]
 					var count atomic.Int64
-					w := start(t, wheel.Config{Executor: mode.executor, OnError: func(err *wheel.CallbackError) {
+					w := startWheel(t, wheel.Config{Executor: mode.executor, OnError: func(err *wheel.CallbackError) {
 						told.Store(err)
 						count.Add(1)
 					}})
@@ -86,7 +86,7 @@ func TestFailingCallbackDelaysNoOther(t *testing.T) {
 						require.ErrorIs(t, err, wheel.ErrGoexit)
 						require.EqualError(t, err, "wheel: callback called runtime.Goexit: callback of wheel_test.taskFunc")
 					}
-					ts := newTimes()
+					ts := newFireTimes()
 					_, e := w.AfterFunc(time.Second, ts.note)
 					require.NoError(t, e)
 					advance(2 * time.Second)
@@ -99,7 +99,7 @@ func TestFailingCallbackDelaysNoOther(t *testing.T) {
 
 func TestGoexitInTheHookRestartsTheDriverToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{
+		w := startWheel(t, wheel.Config{
 			OnError:      func(*wheel.CallbackError) { runtime.Goexit() },
 			OnSlow:       func(*wheel.Timer, time.Duration) { runtime.Goexit() },
 			SlowCallback: ms,
@@ -157,10 +157,10 @@ func TestPanicInAHookCrashes(t *testing.T) {
 
 func TestSlowCallbacksAreCountedAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r recorder
+		var r hookRecorder
 		cfg := r.config()
 		cfg.SlowCallback = 50 * ms
-		w := start(t, cfg)
+		w := startWheel(t, cfg)
 		sleep := func(d time.Duration) wheel.Task { return taskFunc(func(*wheel.Timer) { time.Sleep(d) }) }
 		var timers [4]wheel.Timer
 		require.NoError(t, w.Schedule(&timers[0], 1*time.Second, sleep(50*ms)), "not over it")
@@ -178,7 +178,7 @@ func TestSlowCallbacksAreCountedAndReported(t *testing.T) {
 func TestSlowHookIsNotTheNextCallbacksFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow int
-		w := start(t, wheel.Config{OnSlow: func(*wheel.Timer, time.Duration) {
+		w := startWheel(t, wheel.Config{OnSlow: func(*wheel.Timer, time.Duration) {
 			slow++
 			time.Sleep(time.Minute)
 		}})
@@ -198,7 +198,7 @@ func TestSlowHookIsNotTheNextCallbacksFault(t *testing.T) {
 
 func TestDefaultHooksLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{SlowCallback: ms}) // to a logger that discards, see TestMain
+		w := startWheel(t, wheel.Config{SlowCallback: ms}) // to a logger that discards, see TestMain
 		_, err := w.AfterFunc(0, func() { panic("logged") })
 		require.NoError(t, err)
 		_, err = w.AfterFunc(0, func() { time.Sleep(time.Second) })
@@ -213,7 +213,7 @@ func TestExecutorRunsEveryCallbackWithNoLockHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var queue []func()
 		var w *wheel.Wheel
-		w = start(t, wheel.Config{Executor: func(run func()) error {
+		w = startWheel(t, wheel.Config{Executor: func(run func()) error {
 			_ = w.Len() // takes every lock
 			queue = append(queue, run)
 			return nil
@@ -251,11 +251,11 @@ func TestExecutorRunsEveryCallbackWithNoLockHeld(t *testing.T) {
 func TestExecutorMayRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := errors.New("queue is full")
-		var r recorder
+		var r hookRecorder
 		cfg := r.config()
 		var late func()
 		cfg.Executor = func(run func()) error { late = run; return full }
-		w := start(t, cfg)
+		w := startWheel(t, cfg)
 		var timer wheel.Timer
 		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(func(*wheel.Timer) { t.Error("ran") })))
 		advance(2 * time.Second)
@@ -274,10 +274,10 @@ func TestExecutorMayRefuse(t *testing.T) {
 
 func TestGoexitInTheExecutorIsARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r recorder
+		var r hookRecorder
 		cfg := r.config()
 		cfg.Executor = func(func()) error { runtime.Goexit(); return nil }
-		w := start(t, cfg)
+		w := startWheel(t, cfg)
 		for range 10 {
 			_, err := w.AfterFunc(time.Second, func() { t.Error("ran") })
 			require.NoError(t, err)

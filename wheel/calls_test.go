@@ -21,8 +21,8 @@ import (
 
 func TestTouchMovesAPendingTimerAndNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{})
+		ts := newFireTimes()
 		var timer wheel.Timer
 		require.False(t, timer.Touch(time.Second), "never scheduled")
 		require.NoError(t, w.Schedule(&timer, time.Second, ts))
@@ -46,13 +46,13 @@ func TestTouchMovesAPendingTimerAndNoOther(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, w.Stop(), 1)
 		require.False(t, timer.Touch(time.Second), "returned")
-		account(t, w)
+		requireAllEnded(t, w)
 	})
 }
 
 func TestTouchOfADueTimerSucceedsUntilItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		timers := make([]wheel.Timer, 100)
 		fired := 0
 		for i := range timers {
@@ -67,10 +67,10 @@ func TestTouchOfADueTimerSucceedsUntilItsClaim(t *testing.T) {
 		}
 		advance(2 * time.Second)
 		require.Equal(t, 1, fired)
-		account(t, w)
+		requireAllEnded(t, w)
 		advance(2 * time.Hour)
 		require.Equal(t, 100, fired)
-		account(t, w)
+		requireAllEnded(t, w)
 	})
 }
 
@@ -89,8 +89,8 @@ func TestScheduleWithinTakesTheRoundestTickWithinTheSlack(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := start(t, wheel.Config{})
-				ts := newTimes()
+				w := startWheel(t, wheel.Config{})
+				ts := newFireTimes()
 				advance(c.now)
 				var timer wheel.Timer
 				require.NoError(t, w.ScheduleWithin(&timer, c.d, c.slack, ts))
@@ -110,9 +110,9 @@ func TestScheduleWithinTakesTheRoundestTickWithinTheSlack(t *testing.T) {
 
 func TestTimersWithinASlackShareWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		for i := range 1000 {
-			require.NoError(t, w.ScheduleWithin(new(wheel.Timer), time.Minute+time.Duration(i)*7*ms, 3*time.Second, taskFunc(nothing)))
+			require.NoError(t, w.ScheduleWithin(new(wheel.Timer), time.Minute+time.Duration(i)*7*ms, 3*time.Second, taskFunc(doNothing)))
 		}
 		synctest.Wait()
 		before := w.Stats().WakeUps
@@ -125,8 +125,8 @@ func TestTimersWithinASlackShareWakeUps(t *testing.T) {
 func TestEveryNeitherDriftsNorOverlaps(t *testing.T) {
 	for _, executor := range []func(func()) error{nil, func(run func()) error { go run(); return nil }} {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, wheel.Config{SlowCallback: time.Hour, Executor: executor})
-			ts := newTimes()
+			w := startWheel(t, wheel.Config{SlowCallback: time.Hour, Executor: executor})
+			ts := newFireTimes()
 			running := false
 			timer, err := w.Every(105*ms, func(*wheel.Timer) {
 				require.False(t, running)
@@ -144,14 +144,14 @@ func TestEveryNeitherDriftsNorOverlaps(t *testing.T) {
 			advance(time.Second)
 			require.Equal(t, []time.Duration{110 * ms, 210 * ms, 320 * ms, 740 * ms, 840 * ms, 950 * ms, 1050 * ms}, ts.all())
 			require.Equal(t, int64(3), w.Stats().SkippedPeriods)
-			account(t, w)
+			requireAllEnded(t, w)
 		})
 	}
 }
 
 func TestStopEndsEveryFromWithinItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		calls := 0
 		timer, err := w.Every(time.Second, func(timer *wheel.Timer) {
 			if calls++; calls == 3 {
@@ -173,8 +173,8 @@ func TestStopEndsEveryFromWithinItsCall(t *testing.T) {
 
 func TestEveryGoesOnBehindAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r recorder
-		w := start(t, r.config())
+		var r hookRecorder
+		w := startWheel(t, r.config())
 		calls := 0
 		_, err := w.Every(time.Second, func(*wheel.Timer) { calls++; panic("boom") })
 		require.NoError(t, err)
@@ -193,10 +193,10 @@ func TestEveryGoesOnBehindAPanic(t *testing.T) {
 // TestEveryKeepsItsPlace: neither a full wheel nor a full Executor ends it.
 func TestEveryKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r recorder
+		var r hookRecorder
 		cfg := r.config()
 		cfg.MaxPending = 2
-		w := start(t, cfg)
+		w := startWheel(t, cfg)
 		var taken []error
 		timer, err := w.Every(time.Second, func(*wheel.Timer) {
 			require.Equal(t, 1+min(len(taken), 1), w.Len(), "it is pending while its call runs")
@@ -224,7 +224,7 @@ func TestEveryGoesOnBehindARefusal(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var r recorder
+				var r hookRecorder
 				cfg := r.config()
 				given, refused := 0, 0
 				cfg.Executor = func(run func()) error {
@@ -239,7 +239,7 @@ func TestEveryGoesOnBehindARefusal(t *testing.T) {
 					run()
 					return nil
 				}
-				w := start(t, cfg)
+				w := startWheel(t, cfg)
 				calls := 0
 				_, err := w.Every(time.Second, func(*wheel.Timer) { calls++ })
 				require.NoError(t, err)
@@ -254,7 +254,7 @@ func TestEveryGoesOnBehindARefusal(t *testing.T) {
 					require.EqualValues(t, 5, w.Stats().SkippedPeriods)
 					require.ErrorIs(t, r.errs[0], wheel.ErrRefused)
 				}
-				account(t, w)
+				requireAllEnded(t, w)
 			})
 		})
 	}
@@ -262,7 +262,7 @@ func TestEveryGoesOnBehindARefusal(t *testing.T) {
 
 func TestTaskFuncGetsItsTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		var timer, got wheel.Timer
 		at := &got
 		require.NoError(t, w.Schedule(&timer, time.Second, wheel.TaskFunc(func(t *wheel.Timer) { at = t })))
@@ -274,8 +274,8 @@ func TestTaskFuncGetsItsTimer(t *testing.T) {
 func TestNextSkipsWhatASlowCallbackTook(t *testing.T) {
 	// Next comes first, and the callback is slow behind it: what goes by then is skipped as well.
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{OnSlow: func(*wheel.Timer, time.Duration) {}})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{OnSlow: func(*wheel.Timer, time.Duration) {}})
+		ts := newFireTimes()
 		var timer wheel.Timer
 		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(func(timer *wheel.Timer) {
 			ts.note()
@@ -292,12 +292,12 @@ func TestNextSkipsWhatASlowCallbackTook(t *testing.T) {
 
 func TestStatsShowACallbackThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		block := make(chan struct{})
 		var hangs wheel.Timer
 		require.NoError(t, w.Schedule(&hangs, time.Second, taskFunc(func(*wheel.Timer) { <-block })))
 		for range 300 {
-			require.NoError(t, w.Schedule(new(wheel.Timer), 1500*ms, taskFunc(nothing)))
+			require.NoError(t, w.Schedule(new(wheel.Timer), 1500*ms, taskFunc(doNothing)))
 		}
 		st := w.Stats()
 		require.Nil(t, st.Running)
@@ -315,14 +315,14 @@ func TestStatsShowACallbackThatHangs(t *testing.T) {
 		st = w.Stats()
 		require.Nil(t, st.Running)
 		require.Zero(t, st.Behind)
-		account(t, w)
+		requireAllEnded(t, w)
 	})
 }
 
 func TestAStoppedWheelIsNotBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
-		require.NoError(t, w.Schedule(new(wheel.Timer), time.Second, taskFunc(nothing)))
+		w := startWheel(t, wheel.Config{})
+		require.NoError(t, w.Schedule(new(wheel.Timer), time.Second, taskFunc(doNothing)))
 		w.Stop()
 		advance(time.Minute)
 		require.Zero(t, w.Stats().Behind)
@@ -332,9 +332,9 @@ func TestAStoppedWheelIsNotBehind(t *testing.T) {
 func TestStatsShowAnExecutorThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
-		w := start(t, wheel.Config{Executor: func(run func()) error { <-block; run(); return nil }})
+		w := startWheel(t, wheel.Config{Executor: func(run func()) error { <-block; run(); return nil }})
 		var timer wheel.Timer
-		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(nothing)))
+		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(doNothing)))
 		advance(10 * time.Second)
 		require.Same(t, &timer, w.Stats().Running)
 		require.Equal(t, 9*time.Second, w.Stats().Behind)
@@ -348,7 +348,7 @@ func TestStatsShowAnExecutorThatHangs(t *testing.T) {
 // latest, however long the wheel has been running.
 func TestLargestLatenessForgetsWhatIsLongAgo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{SlowCallback: time.Hour})
+		w := startWheel(t, wheel.Config{SlowCallback: time.Hour})
 		_, err := w.Every(time.Second, func(*wheel.Timer) {})
 		require.NoError(t, err)
 		for range 5 {
@@ -368,7 +368,7 @@ func TestLargestLatenessForgetsWhatIsLongAgo(t *testing.T) {
 // first timer after that is not taken for a late one.
 func TestLargestLatenessForgetsWhatWasBeforeALongSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{SlowCallback: time.Hour})
+		w := startWheel(t, wheel.Config{SlowCallback: time.Hour})
 		soon := func() {}
 		_, err := w.AfterFunc(time.Second, func() { time.Sleep(5 * time.Second) })
 		require.NoError(t, err)
@@ -384,9 +384,9 @@ func TestLargestLatenessForgetsWhatWasBeforeALongSleep(t *testing.T) {
 }
 
 func TestARefusedTimerStaysWhereItWas(t *testing.T) {
-	full, old := start(t, wheel.Config{MaxPending: 1}), start(t, wheel.Config{})
+	full, old := startWheel(t, wheel.Config{MaxPending: 1}), startWheel(t, wheel.Config{})
 	var timer wheel.Timer
-	task, other := taskFunc(nothing), newTimes()
+	task, other := taskFunc(doNothing), newFireTimes()
 	require.NoError(t, old.Schedule(&timer, time.Hour, task))
 	require.ErrorIs(t, full.Schedule(&timer, time.Hour, other), wheel.ErrOtherWheel)
 	old.Stop()
@@ -398,14 +398,14 @@ func TestARefusedTimerStaysWhereItWas(t *testing.T) {
 }
 
 func TestARefusedTimerIsFreeToGoElsewhere(t *testing.T) {
-	full, other := start(t, wheel.Config{MaxPending: 1}), start(t, wheel.Config{})
-	require.NoError(t, full.Schedule(new(wheel.Timer), time.Hour, taskFunc(nothing)))
+	full, other := startWheel(t, wheel.Config{MaxPending: 1}), startWheel(t, wheel.Config{})
+	require.NoError(t, full.Schedule(new(wheel.Timer), time.Hour, taskFunc(doNothing)))
 	var timer wheel.Timer
-	require.ErrorIs(t, full.Schedule(&timer, time.Hour, taskFunc(nothing)), wheel.ErrTooManyPending)
+	require.ErrorIs(t, full.Schedule(&timer, time.Hour, taskFunc(doNothing)), wheel.ErrTooManyPending)
 	require.Nil(t, timer.Wheel())
 	_, err := timer.Reset(time.Second)
 	require.ErrorIs(t, err, wheel.ErrNotScheduled)
-	require.NoError(t, other.Schedule(&timer, time.Hour, taskFunc(nothing)))
+	require.NoError(t, other.Schedule(&timer, time.Hour, taskFunc(doNothing)))
 	require.Same(t, other, timer.Wheel())
 }
 
@@ -413,8 +413,8 @@ func TestARefusedTimerIsFreeToGoElsewhere(t *testing.T) {
 // it is reset.
 func TestARefusedTimerKeepsItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{MaxPending: 1})
-		task, other := newTimes(), newTimes()
+		w := startWheel(t, wheel.Config{MaxPending: 1})
+		task, other := newFireTimes(), newFireTimes()
 		var fired, filler wheel.Timer
 		require.NoError(t, w.Schedule(&fired, time.Second, task))
 		advance(2 * time.Second)
@@ -432,10 +432,10 @@ func TestARefusedTimerKeepsItsTask(t *testing.T) {
 
 func TestATimerOfAStoppedWheelGoesToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTimes()
+		ts := newFireTimes()
 		var timer wheel.Timer
 		for range 5 {
-			w := start(t, wheel.Config{})
+			w := startWheel(t, wheel.Config{})
 			for range 2 {
 				require.NoError(t, w.Schedule(&timer, time.Second, ts))
 				advance(2 * time.Second)
@@ -464,7 +464,7 @@ func (m *mover) Cancelled(timer *wheel.Timer) {
 }
 
 func TestCancelledMayGiveItsTimerToAnotherWheel(t *testing.T) {
-	a, b := start(t, wheel.Config{}), start(t, wheel.Config{})
+	a, b := startWheel(t, wheel.Config{}), startWheel(t, wheel.Config{})
 	ms := make([]mover, 100)
 	for i := range ms {
 		ms[i].to = b
@@ -480,29 +480,29 @@ func TestCancelledMayGiveItsTimerToAnotherWheel(t *testing.T) {
 
 func TestTimersThatMoveBetweenStoppedWheelsMeetNoDeadlock(t *testing.T) {
 	for range 200 {
-		a, b := start(t, wheel.Config{}), start(t, wheel.Config{})
+		a, b := startWheel(t, wheel.Config{}), startWheel(t, wheel.Config{})
 		timers := make([]wheel.Timer, 16)
 		for i := range timers {
-			require.NoError(t, []*wheel.Wheel{a, b}[i%2].Schedule(&timers[i], time.Hour, taskFunc(nothing)))
+			require.NoError(t, []*wheel.Wheel{a, b}[i%2].Schedule(&timers[i], time.Hour, taskFunc(doNothing)))
 		}
 		var wg sync.WaitGroup
 		for i := range timers {
 			wg.Go(func() {
 				for range 10 {
-					_ = []*wheel.Wheel{b, a}[i%2].Schedule(&timers[i], time.Hour, taskFunc(nothing))
+					_ = []*wheel.Wheel{b, a}[i%2].Schedule(&timers[i], time.Hour, taskFunc(doNothing))
 				}
 			})
 		}
 		wg.Go(func() { a.Stop() })
 		wg.Go(func() { b.Stop() })
 		bounded.Wait(t, &wg)
-		account(t, a)
-		account(t, b)
+		requireAllEnded(t, a)
+		requireAllEnded(t, b)
 	}
 }
 
 func TestATimerCanBePrintedWhileTheDriverHasIt(t *testing.T) {
-	w := start(t, wheel.Config{Tick: time.Millisecond})
+	w := startWheel(t, wheel.Config{Tick: time.Millisecond})
 	var timer wheel.Timer
 	require.Equal(t, "wheel.Timer(idle)", timer.String())
 	fired := make(chan struct{})
@@ -527,7 +527,7 @@ func TestATimerCanBePrintedWhileTheDriverHasIt(t *testing.T) {
 }
 
 func TestTheDriverHasNobodysLabels(t *testing.T) {
-	w := start(t, wheel.Config{Tick: time.Millisecond})
+	w := startWheel(t, wheel.Config{Tick: time.Millisecond})
 	ran, block := make(chan struct{}), make(chan struct{})
 	pprof.Do(context.Background(), pprof.Labels("request", "of-whoever-was-first"), func(context.Context) {
 		_, err := w.AfterFunc(0, func() { close(ran); <-block })
@@ -542,16 +542,16 @@ func TestTheDriverHasNobodysLabels(t *testing.T) {
 }
 
 func TestAWheelIsUsedInTheBubbleThatItWasMadeIn(t *testing.T) {
-	outside := start(t, wheel.Config{})
+	outside := startWheel(t, wheel.Config{})
 	var used wheel.Timer
-	require.NoError(t, outside.Schedule(&used, time.Hour, taskFunc(nothing)))
+	require.NoError(t, outside.Schedule(&used, time.Hour, taskFunc(doNothing)))
 	var inside *wheel.Wheel
 	synctest.Test(t, func(t *testing.T) {
-		inside = start(t, wheel.Config{})
+		inside = startWheel(t, wheel.Config{})
 		advance(25 * 365 * 24 * time.Hour)
 		var timer wheel.Timer
-		require.NoError(t, inside.Schedule(&timer, time.Second, taskFunc(nothing)), "however long the test's time is")
-		require.ErrorIs(t, outside.Schedule(new(wheel.Timer), time.Second, taskFunc(nothing)), wheel.ErrBubble)
+		require.NoError(t, inside.Schedule(&timer, time.Second, taskFunc(doNothing)), "however long the test's time is")
+		require.ErrorIs(t, outside.Schedule(new(wheel.Timer), time.Second, taskFunc(doNothing)), wheel.ErrBubble)
 		_, err := outside.AfterFunc(time.Second, func() {})
 		require.ErrorIs(t, err, wheel.ErrBubble)
 		_, err = used.Reset(time.Second)
@@ -561,13 +561,13 @@ func TestAWheelIsUsedInTheBubbleThatItWasMadeIn(t *testing.T) {
 		_, err = outside.Every(time.Second, func(*wheel.Timer) {})
 		require.ErrorIs(t, err, wheel.ErrBubble)
 	})
-	require.ErrorIs(t, inside.Schedule(new(wheel.Timer), time.Second, taskFunc(nothing)), wheel.ErrBubble)
+	require.ErrorIs(t, inside.Schedule(new(wheel.Timer), time.Second, taskFunc(doNothing)), wheel.ErrBubble)
 	require.True(t, used.Stop())
 }
 
 func TestAWheelThatNewDidNotMakeRefusesAndIsDone(t *testing.T) {
 	var w wheel.Wheel
-	require.Error(t, w.Schedule(new(wheel.Timer), 0, taskFunc(nothing)))
+	require.Error(t, w.Schedule(new(wheel.Timer), 0, taskFunc(doNothing)))
 	require.Empty(t, w.Stop())
 	select {
 	case <-w.Done():
@@ -605,7 +605,7 @@ func TestDocShowsTheTestInABubble(t *testing.T) {
 
 func TestEveryGoesToAnotherWheelWhileItsCallRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		old, other := start(t, wheel.Config{}), start(t, wheel.Config{})
+		old, other := startWheel(t, wheel.Config{}), startWheel(t, wheel.Config{})
 		began := time.Now()
 		var calls []time.Duration
 		timer, err := old.Every(time.Second, func(*wheel.Timer) {

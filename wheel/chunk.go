@@ -34,8 +34,8 @@ const (
 	firstChunk = inboxEntries >> placeBits // 0 is no chunk, and the other lower numbers are for places in the inbox
 )
 
-// due reports whether the first n entries of c are due at limit.
-func (c *chunk) due(n int32, limit int64) bool {
+// isDue reports whether the first n entries of c are due at limit.
+func (c *chunk) isDue(n int32, limit int64) bool {
 	for i := range c.entries[:n] {
 		if c.entries[i].when > limit {
 			return false

@@ -31,7 +31,7 @@ var each = map[string]func(w *wheel.Wheel, timer *wheel.Timer){
 	"Touch":       func(_ *wheel.Wheel, timer *wheel.Timer) { timer.Touch(2 * time.Hour) },
 	"Reset":       func(_ *wheel.Wheel, timer *wheel.Timer) { _, _ = timer.Reset(time.Minute) },
 	"Next":        func(_ *wheel.Wheel, timer *wheel.Timer) { _ = timer.Next(time.Hour) },
-	"Schedule":    func(w *wheel.Wheel, timer *wheel.Timer) { _ = w.Schedule(timer, time.Hour, taskFunc(nothing)) },
+	"Schedule":    func(w *wheel.Wheel, timer *wheel.Timer) { _ = w.Schedule(timer, time.Hour, taskFunc(doNothing)) },
 }
 
 func TestACopiedTimerPanicsAndHarmsNoOther(t *testing.T) {
@@ -40,8 +40,8 @@ func TestACopiedTimerPanicsAndHarmsNoOther(t *testing.T) {
 			for i, state := range []string{"pending", "stopped", "pending and movable", "movable and stopped"} {
 				gone, movable := i%2 == 1, i >= 2
 				t.Run(name+"/"+filed+"/original "+state, func(t *testing.T) {
-					w := start(t, wheel.Config{})
-					task := taskFunc(nothing)
+					w := startWheel(t, wheel.Config{})
+					task := taskFunc(doNothing)
 					var original wheel.Timer
 					require.NoError(t, w.Schedule(&original, time.Hour, task))
 					others := make([]wheel.Timer, fill)
@@ -78,7 +78,7 @@ func TestACopyOfADueTimerPanics(t *testing.T) {
 	for name, call := range each {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := start(t, wheel.Config{SlowCallback: time.Hour})
+				w := startWheel(t, wheel.Config{SlowCallback: time.Hour})
 				timers := make([]wheel.Timer, 200)
 				var first *wheel.Timer
 				fired := 0
@@ -100,7 +100,7 @@ func TestACopyOfADueTimerPanics(t *testing.T) {
 				}
 				advance(2 * time.Second)
 				require.Equal(t, 200, fired)
-				account(t, w)
+				requireAllEnded(t, w)
 			})
 		})
 	}

@@ -14,20 +14,20 @@ const collectAtOnce = 1 << dueBits
 // driver is the state of the driver goroutine. It is kept apart from the goroutine's stack, so that after
 // runtime.Goexit a successor can continue where the goroutine ended.
 type driver struct {
-	shard *shard // of the timers that were collected, nil if there are none
-	n     int    // the number of these timers
-	pos   int    // of the first one that has not been seen
-	slots [collectAtOnce]slot
-	buf   [collectAtOnce]*Timer
-	since int64 // the last value of Wheel.since
+	shard         *shard // of the timers that were collected, nil if there are none
+	n             int    // the number of these timers
+	pos           int    // of the first one that has not been seen
+	slots         [collectAtOnce]dueSlot
+	buf           [collectAtOnce]*Timer
+	callbackBegan int64 // the last value of Wheel.callbackBegan
 
 	lateness  Recorder
-	unflushed run // of timers, not in lateness yet
+	unflushed latenessRun // of timers, not in lateness yet
 }
 
-// run counts timers that fired one after the other with about the same lateness. Most
+// latenessRun counts timers that fired one after the other with about the same lateness. Most
 // timers of a tick do, so lateness is written once for many timers.
-type run struct {
+type latenessRun struct {
 	bucket       int // of lateness
 	n            uint64
 	sum, largest int64
@@ -49,7 +49,7 @@ func (d *driver) noteLateness(late int64) {
 func (d *driver) flush() {
 	if r := &d.unflushed; r.n > 0 {
 		d.lateness.record(r.bucket, r.n, time.Duration(r.sum), time.Duration(r.largest))
-		*r = run{bucket: r.bucket}
+		*r = latenessRun{bucket: r.bucket}
 	}
 }
 
@@ -59,7 +59,7 @@ func (w *Wheel) drive() {
 	ended := false
 	defer func() {
 		if ended {
-			w.unhold()
+			w.finishOne()
 		} else {
 			go w.drive() // a callback or a hook called Goexit; the successor keeps Done open
 		}
@@ -82,19 +82,19 @@ func (w *Wheel) drive() {
 // step does one thing at time now: it passes a tick that is due, or else it publishes the tick until which the driver
 // will sleep. After a sleep, and nowhere else, stayAwake must be called before the next step.
 func (w *Wheel) step(now int64) (until int64, sleep bool) {
-	tick := w.earliest()
+	tick := w.earliestTick()
 	last := now / int64(w.cfg.Tick)
 	if tick <= last {
 		// The driver goes tick by tick, so that timers fire in the order of their ticks even after a stall. But
 		// ticks that are more than a revolution back share one pass.
-		w.turnLateness(now)
+		w.rotateLateness(now)
 		w.pass(max(tick, last-int64(w.cfg.Slots)+1))
 		return 0, false
 	}
 	w.wakeAt.Store(tick)
 	// A caller that filed its timer before it could see this store gave no signal. So look once more, after the
 	// store. A caller that files its timer later gives a signal.
-	if w.earliest() >= tick && !w.stopped.Load() {
+	if w.earliestTick() >= tick && !w.stopped.Load() {
 		return tick, true
 	}
 	w.stayAwake()
@@ -124,8 +124,8 @@ func (w *Wheel) stayAwake() {
 	}
 }
 
-// earliest returns the earliest tick with something to do, never if there is none.
-func (w *Wheel) earliest() int64 {
+// earliestTick returns the earliest tick with something to do, never if there is none.
+func (w *Wheel) earliestTick() int64 {
 	tick := int64(never)
 	for i := range w.shards {
 		tick = min(tick, w.shards[i].next.Load())
@@ -162,10 +162,10 @@ func (w *Wheel) visit(s *shard, tick int64) {
 		var n int
 		n, finished = s.ring.collect(tick, d.buf[:])
 		if finished {
-			s.next.Store(s.ring.next())
+			s.next.Store(s.ring.earliestTick())
 		}
 		if n > 0 {
-			s.hold(d.slots[:], d.buf[:n])
+			s.setDue(d.slots[:], d.buf[:n])
 			clear(d.buf[:n])
 			d.shard, d.n, d.pos = s, n, 0
 		}

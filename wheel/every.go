@@ -49,22 +49,22 @@ type every struct {
 	busy atomic.Bool
 
 	// Owned by the call that made busy true.
-	of   *shard
-	next int64 // the deadline for which the claim of the call has armed the timer
+	shard *shard
+	next  int64 // the deadline for which the claim of the call has armed the timer
 }
 
 // Fire is a call. The driver has claimed the timer, and made busy true.
 func (e *every) Fire(t *Timer) {
-	defer e.returned(t) // even if f panics
+	defer e.endCall(t) // even if f panics
 	e.f(t)
 }
 
-// returned ends a call. If the call has taken so long that the next deadline has
-// passed, returned skips that period and all others that have passed. So no call
+// endCall ends a call. If the call has taken so long that the next deadline has
+// passed, endCall skips that period and all others that have passed. So no call
 // follows at once.
-func (e *every) returned(t *Timer) {
-	if now := e.of.wheel.now(); now >= e.next {
-		if s := t.lock(); s == e.of && t.state == Pending && t.deadline.word.Load() == e.next {
+func (e *every) endCall(t *Timer) {
+	if now := e.shard.wheel.now(); now >= e.next {
+		if s := t.lock(); s == e.shard && t.state == Pending && t.deadline.word.Load() == e.next {
 			deadline, skipped := followingPeriod(e.next, now, int64(e.period))
 			t.deadline.set(deadline) // a later deadline needs no new place in the ring
 			s.skipped += skipped + 1
@@ -76,21 +76,21 @@ func (e *every) returned(t *Timer) {
 	e.busy.Store(false)
 }
 
-// refused ends a call that the Executor does not make.
-func (e *every) refused() {
-	e.of.mu.Lock()
-	e.of.skipped++
-	e.of.mu.Unlock()
+// refuseCall ends a call that the Executor does not make.
+func (e *every) refuseCall() {
+	e.shard.mu.Lock()
+	e.shard.skipped++
+	e.shard.mu.Unlock()
 	e.busy.Store(false)
 }
 
 // followingPeriod returns the first deadline after now that is whole periods
 // after last, and how many periods it skips.
 func followingPeriod(last, now, period int64) (deadline, skipped int64) {
-	deadline = after(last, time.Duration(period))
+	deadline = deadlineAfter(last, time.Duration(period))
 	if deadline <= now {
 		skipped = (now - last) / period
-		deadline = after(last+skipped*period, time.Duration(period))
+		deadline = deadlineAfter(last+skipped*period, time.Duration(period))
 	}
 	return deadline, skipped
 }
@@ -98,7 +98,7 @@ func followingPeriod(last, now, period int64) (deadline, skipped int64) {
 // claimPeriodic claims the timer of an Every and arms it for its next period. It
 // returns nil if a caller has stopped or moved the timer first, or if the last call
 // has not returned. It takes mu.
-func (s *shard) claimPeriodic(slot *slot, now int64) *Timer {
+func (s *shard) claimPeriodic(slot *dueSlot, now int64) *Timer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := slot.claim()
@@ -109,7 +109,7 @@ func (s *shard) claimPeriodic(slot *slot, now int64) *Timer {
 	deadline, skipped := followingPeriod(t.deadline.fix(), now, int64(e.period))
 	calls := !e.busy.Swap(true)
 	if calls {
-		e.of, e.next = s, deadline
+		e.shard, e.next = s, deadline
 	} else {
 		skipped++
 	}

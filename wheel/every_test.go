@@ -13,9 +13,9 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// everyTwin is the slow, obvious Every: it goes from one moment at which something
+// simpleEvery is the slow, obvious Every: it goes from one moment at which something
 // happens to the next.
-type everyTwin struct {
+type simpleEvery struct {
 	tick, period time.Duration
 	async        bool // calls run in the Executor, beside the driver
 	calls        []everyCall
@@ -45,7 +45,7 @@ type everyCall struct {
 
 var errFull = errors.New("full")
 
-func (w *everyTwin) arm(deadline time.Duration) {
+func (w *simpleEvery) arm(deadline time.Duration) {
 	if !w.pending {
 		w.stats.Armed++
 		w.stats.Pending++
@@ -53,7 +53,7 @@ func (w *everyTwin) arm(deadline time.Duration) {
 	w.pending, w.deadline, w.moved = true, deadline, true
 }
 
-func (w *everyTwin) stop() bool {
+func (w *simpleEvery) stop() bool {
 	if !w.pending {
 		return false
 	}
@@ -64,14 +64,14 @@ func (w *everyTwin) stop() bool {
 }
 
 // skip returns the first deadline after now, counted from last. It counts skipped periods.
-func (w *everyTwin) skip(last time.Duration) time.Duration {
+func (w *simpleEvery) skip(last time.Duration) time.Duration {
 	for last += w.period; last <= w.now; last += w.period {
 		w.stats.SkippedPeriods++
 	}
 	return last
 }
 
-func (w *everyTwin) advance(d time.Duration) {
+func (w *simpleEvery) advance(d time.Duration) {
 	end := w.now + d
 	for {
 		at := time.Duration(1<<62 - 1)
@@ -99,7 +99,7 @@ func (w *everyTwin) advance(d time.Duration) {
 	}
 }
 
-func (w *everyTwin) claim() {
+func (w *simpleEvery) claim() {
 	w.least = max((w.deadline+w.tick-1)/w.tick*w.tick, w.least) + w.tick
 	w.stats.Armed++
 	w.stats.Fired++
@@ -137,7 +137,7 @@ func TestEveryBehavesAsItsTwin(t *testing.T) {
 		odd := func(label string, most int) time.Duration {
 			return time.Duration(rapid.IntRange(0, most).Draw(rt, label))*ms + time.Duration(1+2*rapid.IntRange(0, 9999).Draw(rt, label+" ns"))
 		}
-		twin := &everyTwin{tick: tick, period: ms + odd("period", 60), async: rapid.Bool().Draw(rt, "async")}
+		twin := &simpleEvery{tick: tick, period: ms + odd("period", 60), async: rapid.Bool().Draw(rt, "async")}
 		for range rapid.IntRange(1, 6).Draw(rt, "calls") {
 			call := everyCall{Takes: odd("takes", 9)}
 			switch rapid.IntRange(0, 7).Draw(rt, "kind") {
@@ -174,8 +174,8 @@ func TestEveryBehavesAsItsTwin(t *testing.T) {
 	})
 }
 
-// playEvery runs operations on an Every and on its twin, and says where they differ.
-func playEvery(t *testing.T, twin *everyTwin, n int, op func(int) (int, time.Duration)) string {
+// playEvery runs operations on an Every and on its simple model, and says where they differ.
+func playEvery(t *testing.T, twin *simpleEvery, n int, op func(int) (int, time.Duration)) string {
 	var v verdict
 	defer func() {
 		if r := recover(); r != nil && r != &v {

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// explored writes a copy of the package, changed by edits, in which every operation on shared memory is a point where
+// runExploration writes a copy of the package, changed by edits, in which every operation on shared memory is a point where
 // its goroutine can be held up, and runs the exploration in testdata/explore on it.
-func explored(t *testing.T, run string, edits ...string) (string, error) {
+func runExploration(t *testing.T, run string, edits ...string) (string, error) {
 	if testing.Short() {
 		t.Skip("it takes long, and neither the race detector nor another Go changes what there is to be found")
 	}
@@ -85,7 +85,7 @@ func explored(t *testing.T, run string, edits ...string) (string, error) {
 // sleeps, and each arming has to end exactly once.
 func TestAllOrdersOfADriverAndTwoCallers(t *testing.T) {
 	t.Parallel()
-	out, err := explored(t, "Explore")
+	out, err := runExploration(t, "Explore")
 	require.NoError(t, err, "%s", out)
 	t.Log(out)
 	counts := map[string]int{"\nstates: ": 440_000, "\nstates of Every: ": 92_000}
@@ -122,7 +122,7 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 			"if tick >= w.open.Load() {", "{",
 		}},
 		{"no second look before the sleep", "and the driver sleeps to tick", []string{
-			"if w.earliest() >= tick && !w.stopped.Load() {", "if !w.stopped.Load() {",
+			"if w.earliestTick() >= tick && !w.stopped.Load() {", "if !w.stopped.Load() {",
 		}},
 		{"a claim that does not ask", "panicked", []string{
 			"if !atomic.CompareAndSwapUint32(&s.state, undecided, claimed) {\n\t\treturn nil\n\t}\n\treturn s.timer", "if s.state != undecided {\n\t\treturn nil\n\t}\n\tt := s.timer\n\tsched.Block(sched.At(&s.state), \"go on without asking at\", func() bool { return true })\n\ts.state = claimed\n\treturn t",
@@ -137,7 +137,7 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 			"d.word.CompareAndSwap(seen, at|movable)", "d.word.CompareAndSwap(d.word.Load(), at|movable)",
 		}},
 		{"a timer that is stopped stays movable", "no order of the calls explains this", []string{
-			"			s.copied()\n		}\n		t.deadline.fix()\n", "			s.copied()\n		}\n",
+			"			s.panicCopied()\n		}\n		t.deadline.fix()\n", "			s.panicCopied()\n		}\n",
 		}},
 		{"Next leaves the deadline that it goes on from movable", "no order of the calls explains this", []string{
 			"followingPeriod(t.deadline.fix(), now, period)", "followingPeriod(t.deadline.at(), now, period)",
@@ -152,14 +152,14 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 			"calls := !e.busy.Swap(true)", "e.busy.Swap(true)\n\tcalls := true",
 		}},
 		{"Every that was refused stays busy", "a call that has ended keeps the job busy", []string{
-			"	e.of.mu.Unlock()\n	e.busy.Store(false)", "	e.of.mu.Unlock()",
+			"	e.shard.mu.Unlock()\n	e.busy.Store(false)", "	e.shard.mu.Unlock()",
 		}},
 		{"Every lets its place go", "places are taken", []string{
-			"if slot.periodic {", "if slot.periodic {\n\t\t\tw.release(1)",
+			"if slot.periodic {", "if slot.periodic {\n\t\t\tw.releasePending(1)",
 		}},
 		{"Every is armed when its call has returned", "while its call runs", []string{
 			"	s.armed++\n	s.file(t, deadline)\n	if !calls", "	if !calls",
-			"	e.busy.Store(false)\n}\n\n// refused", "	e.of.mu.Lock()\n	e.of.armed++\n	e.of.file(t, e.next)\n	e.of.mu.Unlock()\n	e.busy.Store(false)\n}\n\n// refused",
+			"	e.busy.Store(false)\n}\n\n// refuseCall", "	e.shard.mu.Lock()\n	e.shard.armed++\n	e.shard.file(t, e.next)\n	e.shard.mu.Unlock()\n	e.busy.Store(false)\n}\n\n// refuseCall",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 			if strings.HasPrefix(c.name, "Every") {
 				run = "TestExploreEvery$"
 			}
-			out, err := explored(t, run, c.edits...)
+			out, err := runExploration(t, run, c.edits...)
 			require.Error(t, err)
 			require.Contains(t, out, c.shown)
 			t.Log(out)

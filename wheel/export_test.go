@@ -8,7 +8,7 @@ const CacheLines = unsafe.Sizeof(shard{}) % 64
 // Ring is the core, with hand-moved time.
 type Ring struct{ ring }
 
-func NewRing(tick, slots int64) *Ring { return &Ring{ring{tick: tick, mask: slots - 1, done: -1}} }
+func NewRing(tick, slots int64) *Ring { return &Ring{ring{tick: tick, mask: slots - 1, visitedTo: -1}} }
 
 func (r *Ring) Add(t *Timer, deadline, open int64) int64 { return r.at(r.add(t, deadline, open)) }
 func (r *Ring) Remove(t *Timer)                          { r.remove(t) }
@@ -16,7 +16,7 @@ func (r *Ring) Postpone(t *Timer, deadline, open int64) int64 {
 	when, _ := r.postpone(t, deadline, open)
 	return r.at(when)
 }
-func (r *Ring) Next() int64                                  { return r.next() }
+func (r *Ring) Next() int64                                  { return r.earliestTick() }
 func (r *Ring) Collect(tick int64, buf []*Timer) (int, bool) { return r.collect(tick, buf) }
 func (r *Ring) Deadline(t *Timer) int64                      { return t.deadline.at() }
 func (r *Ring) SpareChunks() int                             { return int(r.chunks.spare) }
@@ -24,7 +24,7 @@ func (r *Ring) Headers() int                                 { return cap(r.chun
 
 // Far returns how many timers are in far buckets.
 func (r *Ring) Far() (n int) {
-	for i := r.far; i < int64(len(r.buckets)); i++ {
+	for i := r.firstFar; i < int64(len(r.buckets)); i++ {
 		for number := r.buckets[i].head; number != 0; number = r.chunks.all[number].next {
 			n += int(r.chunks.all[number].n)
 		}
@@ -62,8 +62,8 @@ func (r *Ring) at(when int64) int64 {
 	return r.tickOf(when)
 }
 
-// Steps makes w one whose driver is stepped by the test: it never starts its own.
-func (w *Wheel) Steps() { w.started.Store(true); w.wakeAt.Store(awake); w.driver = &driver{} }
+// StepByHand makes w one whose driver is stepped by the test: it never starts its own.
+func (w *Wheel) StepByHand() { w.started.Store(true); w.wakeAt.Store(awake); w.driver = &driver{} }
 
 // Step steps the driver at time now until it would sleep, and returns the tick that it would sleep to.
 func (w *Wheel) Step(now int64) int64 {
@@ -85,7 +85,7 @@ func (w *Wheel) File(t *Timer, shard int, deadline, open int64, task Task) {
 	t.shard.Store(s)
 	t.state, t.task = Pending, task
 	s.armed++
-	s.lower(s.ring.add(t, deadline, open))
+	s.lowerNext(s.ring.add(t, deadline, open))
 }
 
 // Passing is the tick that the driver is working on.

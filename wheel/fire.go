@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// sincePrecision is how much earlier than the true time Wheel.since may be. The
-// driver writes Wheel.since only when the error would be larger.
-const sincePrecision = int64(time.Millisecond)
+// beganPrecision is how much earlier than the true time Wheel.callbackBegan may be. The
+// driver writes Wheel.callbackBegan only when the error would be larger.
+const beganPrecision = int64(time.Millisecond)
 
 // fireDue fires the remaining due timers.
 func (w *Wheel) fireDue() {
 	for w.driver.shard != nil {
-		w.fireRun()
+		w.fireUntilFailure()
 	}
 }
 
-// fireRun claims and fires due timers until none is left or a callback fails. After a failure it must be
+// fireUntilFailure claims and fires due timers until none is left or a callback fails. After a failure it must be
 // called again. A whole run needs one deferred call, and one reading of the clock between two callbacks.
-func (w *Wheel) fireRun() {
+func (w *Wheel) fireUntilFailure() {
 	d := w.driver
 	s := d.shard
 	var running *Timer
 	defer func() {
 		if running != nil {
-			w.failed(running, recover())
+			w.reportFailure(running, recover())
 		}
 	}()
 	now := w.now()
@@ -38,7 +38,7 @@ func (w *Wheel) fireRun() {
 		if slot.periodic {
 			t = s.claimPeriodic(slot, now) // the timer still counts as pending
 		} else if t = slot.claim(); t != nil {
-			w.release(1)
+			w.releasePending(1)
 		}
 		if t == nil { // it was stopped or moved meanwhile, or the last call of an Every still runs
 			continue
@@ -47,9 +47,9 @@ func (w *Wheel) fireRun() {
 		slot.task = nil
 		w.noteLateness(late)
 		d.noteLateness(max(late, 0))
-		if now-d.since >= sincePrecision {
-			d.since = now
-			w.since.Store(now)
+		if now-d.callbackBegan >= beganPrecision {
+			d.callbackBegan = now
+			w.callbackBegan.Store(now)
 		}
 		if w.cfg.Executor != nil {
 			w.execute(t, task)
@@ -61,8 +61,8 @@ func (w *Wheel) fireRun() {
 		running = nil
 		end := w.now()
 		if took := time.Duration(end - now); took > w.cfg.SlowCallback {
-			s.skipGone(t, end)
-			w.tellSlow(t, took)
+			s.skipPassedPeriods(t, end)
+			w.reportSlow(t, took)
 			end = w.now()
 		}
 		now = end
@@ -79,14 +79,14 @@ func (w *Wheel) fireRun() {
 
 // execute gives a callback to the Executor.
 func (w *Wheel) execute(t *Timer, task Task) {
-	w.holds.Add(1)
+	w.unfinished.Add(1)
 	var used atomic.Bool // run was called, or must not be called any more
 	refused := func(stack []byte, err error) {
 		if !used.Swap(true) {
 			if e, ok := task.(*every); ok {
-				e.refused()
+				e.refuseCall()
 			}
-			w.unhold()
+			w.finishOne()
 		}
 		w.cfg.OnError(&CallbackError{Timer: t, Stack: stack, Err: fmt.Errorf("%w: %w", ErrRefused, err)})
 	}
@@ -98,8 +98,8 @@ func (w *Wheel) execute(t *Timer, task Task) {
 	}()
 	err := w.cfg.Executor(func() {
 		if !used.Swap(true) {
-			defer w.unhold()
-			w.run(t, task)
+			defer w.finishOne()
+			w.runCallback(t, task)
 		}
 	})
 	returned = true
@@ -111,48 +111,48 @@ func (w *Wheel) execute(t *Timer, task Task) {
 // errNoReturn is why an Executor that called runtime.Goexit has refused.
 var errNoReturn = errors.New("it did not return")
 
-// run calls a callback, recovers its panic, and reports how it ended.
-func (w *Wheel) run(t *Timer, task Task) {
+// runCallback calls a callback, recovers its panic, and reports how it ended.
+func (w *Wheel) runCallback(t *Timer, task Task) {
 	began := w.now()
-	if w.guard(t, task.Fire) {
+	if w.callGuarded(t, task.Fire) {
 		if took := time.Duration(w.now() - began); took > w.cfg.SlowCallback {
-			w.tellSlow(t, took)
+			w.reportSlow(t, took)
 		}
 	}
 }
 
-// guard calls f with t, and reports whether it returned.
-func (w *Wheel) guard(t *Timer, f func(*Timer)) (returned bool) {
+// callGuarded calls f with t, and reports whether it returned.
+func (w *Wheel) callGuarded(t *Timer, f func(*Timer)) (returned bool) {
 	defer func() {
 		if !returned {
-			w.failed(t, recover())
+			w.reportFailure(t, recover())
 		}
 	}()
 	f(t)
 	return true
 }
 
-// cancelAll calls Cancelled for all of cs.
-func (w *Wheel) cancelAll(cs []cancellation) {
+// callAllCancelled calls Cancelled for all of cs.
+func (w *Wheel) callAllCancelled(cs []cancellation) {
 	defer func() {
 		if len(cs) > 0 { // a Cancelled called Goexit; the remaining ones are still called
-			w.cancelAll(cs)
+			w.callAllCancelled(cs)
 		}
 	}()
 	for len(cs) > 0 {
 		c := cs[0]
 		cs = cs[1:]
-		w.cancel(c.task, c.timer)
+		w.callCancelled(c.task, c.timer)
 	}
 }
 
-// cancel calls c.Cancelled.
-func (w *Wheel) cancel(c canceller, t *Timer) {
-	w.guard(t, c.Cancelled)
+// callCancelled calls c.Cancelled.
+func (w *Wheel) callCancelled(c canceller, t *Timer) {
+	w.callGuarded(t, c.Cancelled)
 }
 
-// failed reports a callback that panicked with v, or called Goexit if v is nil.
-func (w *Wheel) failed(t *Timer, v any) {
+// reportFailure reports a callback that panicked with v, or called Goexit if v is nil.
+func (w *Wheel) reportFailure(t *Timer, v any) {
 	err := &CallbackError{Timer: t, Panic: v, Stack: debug.Stack()}
 	if e, ok := v.(error); ok {
 		err.Err = e
@@ -163,7 +163,7 @@ func (w *Wheel) failed(t *Timer, v any) {
 	w.cfg.OnError(err)
 }
 
-func (w *Wheel) tellSlow(t *Timer, took time.Duration) {
+func (w *Wheel) reportSlow(t *Timer, took time.Duration) {
 	w.slow.Add(1)
 	w.cfg.OnSlow(t, took)
 }
@@ -178,21 +178,21 @@ func (w *Wheel) noteLateness(late int64) {
 	}
 }
 
-// turnLateness begins another window if the present one is over at now. Only the driver calls it.
-func (w *Wheel) turnLateness(now int64) {
-	if age := now - w.turned.Load(); age >= latenessWindow {
+// rotateLateness begins another window if the present one is over at now. Only the driver calls it.
+func (w *Wheel) rotateLateness(now int64) {
+	if age := now - w.windowStart.Load(); age >= latenessWindow {
 		before := w.lateness.Swap(0)
 		if age >= 2*latenessWindow {
 			before = 0
 		}
 		w.latenessBefore.Store(before)
-		w.turned.Store(now)
+		w.windowStart.Store(now)
 	}
 }
 
 // largestLateness returns the largest of the present window and the one before.
 func (w *Wheel) largestLateness(now int64) int64 {
-	switch age := now - w.turned.Load(); {
+	switch age := now - w.windowStart.Load(); {
 	case age < latenessWindow:
 		return max(w.lateness.Load(), w.latenessBefore.Load())
 	case age < 2*latenessWindow:

@@ -28,10 +28,10 @@ func (r *Ring) Check(n int) error {
 					continue
 				case e.timer.place != placeIn(number, int32(i)):
 					return fmt.Errorf("slot %d: timer of entry %d points elsewhere", slot, i)
-				case e.when < b.min && r.walk == 0:
+				case e.when < b.min && r.walkAt == 0:
 					return fmt.Errorf("slot %d: min is %d, an entry's is %d", slot, b.min, e.when)
-				case e.when != never && int64(slot) < r.far && r.tickOf(e.when)&r.mask != int64(slot),
-					int64(slot) >= r.far && r.far+r.tickOf(e.when)>>r.farShift&(farBuckets-1) != int64(slot):
+				case e.when != never && int64(slot) < r.firstFar && r.tickOf(e.when)&r.mask != int64(slot),
+					int64(slot) >= r.firstFar && r.firstFar+r.tickOf(e.when)>>r.farShift&(farBuckets-1) != int64(slot):
 					return fmt.Errorf("slot %d: an entry of %d", slot, e.when)
 				}
 				n--

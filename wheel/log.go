@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// Of each of its two records a wheel logs at most mostRecords in recordsEach, counted from the first.
+// A wheel logs two kinds of record. Of each kind it logs at most maxRecords in a recordPeriod, which begins with a record.
 const (
-	mostRecords = 5
-	recordsEach = time.Minute
+	maxRecords   = 5
+	recordPeriod = time.Minute
 )
 
-// records logs one kind of record by slog.Default, and counts what it leaves out. It has a goroutine
+// limitedLog logs one kind of record by slog.Default, and counts what it leaves out. It has a goroutine
 // while there is something to log, because a Handler that blocks must not block the driver.
-type records struct {
+type limitedLog struct {
 	level slog.Level
 
 	mu         sync.Mutex // guards what follows; never held while a Handler runs
 	began      time.Time
 	logged     int
 	suppressed int           // since the last record that was logged
-	queue      []slog.Record // at most mostRecords
+	queue      []slog.Record // at most maxRecords
 	running    bool          // the goroutine
 }
 
-func (r *records) log(text string, attrs ...any) {
+func (r *limitedLog) log(text string, attrs ...any) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.logged == 0 || now.Sub(r.began) >= recordsEach {
+	if r.logged == 0 || now.Sub(r.began) >= recordPeriod {
 		r.began, r.logged = now, 0
 	}
-	if r.logged == mostRecords || len(r.queue) == mostRecords {
+	if r.logged == maxRecords || len(r.queue) == maxRecords {
 		r.suppressed++
 		return
 	}
@@ -54,7 +54,7 @@ func (r *records) log(text string, attrs ...any) {
 
 // write is the goroutine. A wheel does not wait for it. It defers no Unlock, so that a panic of the
 // Handler shows as it is.
-func (r *records) write() {
+func (r *limitedLog) write() {
 	pprof.SetGoroutineLabels(context.Background()) // instead of those of the callback
 	r.mu.Lock()
 	for len(r.queue) > 0 {
@@ -72,7 +72,7 @@ func (r *records) write() {
 
 // logErrors returns the default of Config.OnError.
 func logErrors() func(*CallbackError) {
-	r := &records{level: slog.LevelError}
+	r := &limitedLog{level: slog.LevelError}
 	return func(err *CallbackError) {
 		r.log("wheel: a callback failed", "error", err.Error(), "stack", string(err.Stack))
 	}
@@ -80,7 +80,7 @@ func logErrors() func(*CallbackError) {
 
 // logSlow returns the default of Config.OnSlow.
 func logSlow() func(*Timer, time.Duration) {
-	r := &records{level: slog.LevelWarn}
+	r := &limitedLog{level: slog.LevelWarn}
 	return func(t *Timer, took time.Duration) {
 		r.log("wheel: a callback was slow", "task", nameOf(t), "took", took)
 	}

@@ -88,13 +88,13 @@ type slowTask struct{}
 
 func (*slowTask) Fire(t *wheel.Timer) { beSlow(t) }
 
-// stuck is a slog.Handler that blocks until it is freed.
-type stuck struct {
+// blockedHandler is a slog.Handler that blocks until it is freed.
+type blockedHandler struct {
 	slog.Handler
 	free chan struct{}
 }
 
-func (h *stuck) Enabled(context.Context, slog.Level) bool {
+func (h *blockedHandler) Enabled(context.Context, slog.Level) bool {
 	<-h.free
 	return true
 }
@@ -109,7 +109,7 @@ func TestALogThatBlocksDelaysNoTimer(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			h := &stuck{slog.NewTextHandler(&log, nil), make(chan struct{})}
+			h := &blockedHandler{slog.NewTextHandler(&log, nil), make(chan struct{})}
 			slog.SetDefault(slog.New(h))
 			w, err := wheel.New(wheel.Config{SlowCallback: time.Millisecond})
 			require.NoError(t, err)

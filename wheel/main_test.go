@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// start makes a wheel that is stopped, and waited for, at the end of the test.
-func start(t testing.TB, cfg wheel.Config) *wheel.Wheel {
+// startWheel makes a wheel that is stopped, and waited for, at the end of the test.
+func startWheel(t testing.TB, cfg wheel.Config) *wheel.Wheel {
 	t.Helper()
 	w, err := wheel.New(cfg)
 	require.NoError(t, err)
@@ -45,33 +45,33 @@ type taskFunc func(*wheel.Timer)
 
 func (f taskFunc) Fire(t *wheel.Timer) { f(t) }
 
-func nothing(*wheel.Timer) {}
+func doNothing(*wheel.Timer) {}
 
-// times collects instants from callbacks.
-type times struct {
+// fireTimes collects instants from callbacks.
+type fireTimes struct {
 	mu    sync.Mutex
 	start time.Time
 	at    []time.Duration
 }
 
-func newTimes() *times { return &times{start: time.Now()} }
+func newFireTimes() *fireTimes { return &fireTimes{start: time.Now()} }
 
-func (ts *times) Fire(*wheel.Timer) { ts.note() }
+func (ts *fireTimes) Fire(*wheel.Timer) { ts.note() }
 
-func (ts *times) note() {
+func (ts *fireTimes) note() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.at = append(ts.at, time.Since(ts.start))
 }
 
-func (ts *times) all() []time.Duration {
+func (ts *fireTimes) all() []time.Duration {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return append([]time.Duration(nil), ts.at...)
 }
 
-// account checks that every arming ended once, of a wheel that no call is in progress on.
-func account(t testing.TB, w *wheel.Wheel) {
+// requireAllEnded checks that every arming ended once, of a wheel that no call is in progress on.
+func requireAllEnded(t testing.TB, w *wheel.Wheel) {
 	t.Helper()
 	st := w.Stats()
 	require.Equal(t, st.Armed, int64(st.Pending)+st.Fired+st.Stopped+st.Returned, "%+v", st)

@@ -17,18 +17,18 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// twin is the slow, obvious wheel: a slice of timers, sorted when time moves.
-type twin struct {
+// simpleWheel is the slow, obvious wheel: a slice of timers, sorted when time moves.
+type simpleWheel struct {
 	tick  time.Duration
 	now   time.Duration
 	since time.Duration // the last tick at which callbacks ran: what is armed in them comes later
-	ts    []*twinTimer
+	ts    []*simpleTimer
 	stats wheel.Stats
 	late  time.Duration // the sum of all latenesses
 	fired []event
 }
 
-type twinTimer struct {
+type simpleTimer struct {
 	id       int
 	state    wheel.State
 	deadline time.Duration
@@ -48,7 +48,7 @@ type action struct {
 	times int
 }
 
-func (w *twin) arm(t *twinTimer, deadline time.Duration, inCallback bool) {
+func (w *simpleWheel) arm(t *simpleTimer, deadline time.Duration, inCallback bool) {
 	if t.state != wheel.Pending {
 		w.stats.Armed++
 		w.stats.Pending++
@@ -60,7 +60,7 @@ func (w *twin) arm(t *twinTimer, deadline time.Duration, inCallback bool) {
 	}
 }
 
-func (w *twin) stop(t *twinTimer) bool {
+func (w *simpleWheel) stop(t *simpleTimer) bool {
 	if t.state != wheel.Pending {
 		return false
 	}
@@ -70,7 +70,7 @@ func (w *twin) stop(t *twinTimer) bool {
 	return true
 }
 
-func (w *twin) next(t *twinTimer, period time.Duration, inCallback bool) {
+func (w *simpleWheel) next(t *simpleTimer, period time.Duration, inCallback bool) {
 	deadline := t.deadline + period
 	for deadline <= w.now {
 		deadline += period
@@ -79,8 +79,8 @@ func (w *twin) next(t *twinTimer, period time.Duration, inCallback bool) {
 	w.arm(t, deadline, inCallback)
 }
 
-// within is the deadline of a ScheduleWithin: it looks at every tick that may be.
-func (w *twin) within(deadline, slack time.Duration) time.Duration {
+// roundWithin is the deadline of a ScheduleWithin: it looks at every tick that may be.
+func (w *simpleWheel) roundWithin(deadline, slack time.Duration) time.Duration {
 	best, zeros := deadline, -1
 	for k := (deadline + w.tick - 1) / w.tick; k*w.tick <= deadline+slack; k++ {
 		if n := bits.TrailingZeros64(uint64(k)); n > zeros && slack > 0 {
@@ -93,11 +93,11 @@ func (w *twin) within(deadline, slack time.Duration) time.Duration {
 	return best
 }
 
-func (w *twin) advance(d time.Duration) {
+func (w *simpleWheel) advance(d time.Duration) {
 	end := w.now + d
 	for {
 		sort.SliceStable(w.ts, func(i, j int) bool { return w.ts[i].at < w.ts[j].at })
-		i := slices.IndexFunc(w.ts, func(t *twinTimer) bool { return t.state == wheel.Pending })
+		i := slices.IndexFunc(w.ts, func(t *simpleTimer) bool { return t.state == wheel.Pending })
 		if i < 0 || w.ts[i].at > end {
 			w.now = end
 			return
@@ -147,7 +147,7 @@ func (t *modelTimer) Fire(timer *wheel.Timer) {
 	}
 }
 
-// play runs byte-coded operations on a wheel and on its twin, and compares them after each. To be
+// play runs byte-coded operations on a wheel and on its simple model, and compares them after each. To be
 // called in a bubble. Operations lie off the tick boundaries, so that it is always clear
 // whether a tick has been processed.
 func play(t require.TestingT, ops []byte) {
@@ -167,10 +167,10 @@ func play(t require.TestingT, ops []byte) {
 		w.Stop()
 		<-w.Done()
 	}()
-	tw := &twin{tick: cfg.Tick}
+	tw := &simpleWheel{tick: cfg.Tick}
 	m := &model{began: time.Now()}
 	var timers []*modelTimer
-	var twins []*twinTimer
+	var twins []*simpleTimer
 	pass := func(d time.Duration) {
 		time.Sleep(d)
 		synctest.Wait()
@@ -207,13 +207,13 @@ func play(t require.TestingT, ops []byte) {
 			d := delay()
 			then := action{byte(read() % 3), max(cfg.Tick/7, delay()), read() % 4}
 			timer := &modelTimer{id: len(timers), then: then, m: m}
-			other := &twinTimer{id: timer.id, then: then}
+			other := &simpleTimer{id: timer.id, then: then}
 			timers, twins = append(timers, timer), append(twins, other)
 			tw.ts = append(tw.ts, other)
 			if op == 1 {
 				slack := delay() % (300 * cfg.Tick)
 				require.NoError(t, w.ScheduleWithin(&timer.Timer, d, slack, timer))
-				tw.arm(other, tw.within(tw.now+max(0, d), slack), false)
+				tw.arm(other, tw.roundWithin(tw.now+max(0, d), slack), false)
 			} else {
 				require.NoError(t, w.Schedule(&timer.Timer, d, timer))
 				tw.arm(other, tw.now+max(0, d), false)

@@ -14,9 +14,9 @@ import (
 )
 
 func TestAPostponementWaitsForNoLock(t *testing.T) {
-	w := start(t, wheel.Config{})
+	w := startWheel(t, wheel.Config{})
 	var timer wheel.Timer
-	require.NoError(t, w.Schedule(&timer, time.Hour, taskFunc(nothing)))
+	require.NoError(t, w.Schedule(&timer, time.Hour, taskFunc(doNothing)))
 	_, err := timer.Reset(2 * time.Hour)
 	require.NoError(t, err)
 	unlock := w.LockShards()
@@ -38,10 +38,10 @@ func TestAPostponementWaitsForNoLock(t *testing.T) {
 
 func TestATimerOnItsSecondWheelIsMovedUnderItsLock(t *testing.T) {
 	// A Reset that began on the first wheel, and is held up, counts from that one's start.
-	first, second := start(t, wheel.Config{}), start(t, wheel.Config{})
+	first, second := startWheel(t, wheel.Config{}), startWheel(t, wheel.Config{})
 	var timer wheel.Timer
 	touch := func(w *wheel.Wheel) (movable bool) {
-		require.NoError(t, w.Schedule(&timer, time.Hour, taskFunc(nothing)))
+		require.NoError(t, w.Schedule(&timer, time.Hour, taskFunc(doNothing)))
 		require.True(t, timer.Touch(2*time.Hour))
 		require.True(t, timer.Touch(3*time.Hour))
 		require.Greater(t, time.Until(timer.Deadline()), 2*time.Hour)
@@ -58,7 +58,7 @@ func TestATimerOnItsSecondWheelIsMovedUnderItsLock(t *testing.T) {
 func TestTimersThatArePutOffAgainAndAgain(t *testing.T) {
 	for _, delay := range []time.Duration{95 * ms, 105 * ms, 300 * ms, 1000 * ms} {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, wheel.Config{Slots: 32})
+			w := startWheel(t, wheel.Config{Slots: 32})
 			began := time.Now()
 			timers := make([]wheel.Timer, 500)
 			fired := make([]time.Duration, len(timers))
@@ -88,7 +88,7 @@ func TestTimersThatArePutOffAgainAndAgain(t *testing.T) {
 			}
 			advance(time.Minute)
 			require.Equal(t, want, fired)
-			account(t, w)
+			requireAllEnded(t, w)
 			require.Equal(t, int64(len(timers)), w.Stats().Armed)
 		})
 	}
@@ -98,7 +98,7 @@ func TestTimersThatArePutOffAgainAndAgain(t *testing.T) {
 // moved it, and otherwise it has fired.
 func TestNeverBeforeTheLastTouch(t *testing.T) {
 	const goroutines, rounds = 8, 40
-	w := start(t, wheel.Config{Tick: time.Millisecond})
+	w := startWheel(t, wheel.Config{Tick: time.Millisecond})
 	var all sync.WaitGroup
 	for range goroutines {
 		all.Go(func() {
@@ -129,6 +129,6 @@ func TestNeverBeforeTheLastTouch(t *testing.T) {
 		})
 	}
 	bounded.Wait(t, &all)
-	account(t, w)
+	requireAllEnded(t, w)
 	require.Zero(t, w.Len())
 }

@@ -45,9 +45,9 @@ func requireFreed(t *testing.T, ws []weak.Pointer[tracked], msg string) {
 }
 
 func TestNoReferenceAfterStop(t *testing.T) {
-	w := start(t, wheel.Config{})
+	w := startWheel(t, wheel.Config{})
 	var keep wheel.Timer
-	require.NoError(t, w.Schedule(&keep, time.Hour, taskFunc(nothing)))
+	require.NoError(t, w.Schedule(&keep, time.Hour, taskFunc(doNothing)))
 	{
 		requireFreed(t, track(1000, func(rs []*tracked) {
 			for i, r := range rs {
@@ -74,7 +74,7 @@ func TestNoReferenceAfterStop(t *testing.T) {
 }
 
 func TestNoReferenceWhileACallbackBlocks(t *testing.T) {
-	w := start(t, wheel.Config{Tick: time.Millisecond, SlowCallback: time.Hour})
+	w := startWheel(t, wheel.Config{Tick: time.Millisecond, SlowCallback: time.Hour})
 	block, blocked := make(chan struct{}), make(chan struct{})
 	first := true
 	task := taskFunc(func(*wheel.Timer) {
@@ -106,7 +106,7 @@ func TestNoReferenceWhileACallbackBlocks(t *testing.T) {
 }
 
 func TestNoReferenceToTimersThatWereVisitedAndFiledAnew(t *testing.T) {
-	w := start(t, wheel.Config{Tick: time.Millisecond})
+	w := startWheel(t, wheel.Config{Tick: time.Millisecond})
 	{
 		requireFreed(t, track(3000, func(rs []*tracked) { // so many that most are in a bucket when they are moved
 			for _, r := range rs {
@@ -128,7 +128,7 @@ func TestNoReferenceToTimersThatWereVisitedAndFiledAnew(t *testing.T) {
 }
 
 func TestNoReferenceAfterFiring(t *testing.T) {
-	w := start(t, wheel.Config{Tick: time.Millisecond})
+	w := startWheel(t, wheel.Config{Tick: time.Millisecond})
 	{
 		ws := track(1000, func(rs []*tracked) {
 			for _, r := range rs {
@@ -146,7 +146,7 @@ func TestNoReferenceAfterFiring(t *testing.T) {
 }
 
 func TestNoReferenceAfterWheelStop(t *testing.T) {
-	w := start(t, wheel.Config{})
+	w := startWheel(t, wheel.Config{})
 	requireFreed(t, track(1000, func(rs []*tracked) {
 		for _, r := range rs {
 			require.NoError(t, w.Schedule(&r.timer, time.Hour, r))

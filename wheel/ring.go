@@ -16,19 +16,19 @@ const (
 // Time comes in as ticks. Tick k is the instant k*tick, and a timer belongs to the first tick that
 // is not before its deadline. All methods need the lock of the ring's shard.
 type ring struct {
-	inbox    []entry  // timers that have not been put into their buckets yet, at most inboxEntries; made on first use
-	buckets  []bucket // made on first use
-	tick     int64    // length of a tick in ns; immutable
-	mask     int64    // number of buckets - 1; immutable
-	far      int64    // number of the first far bucket; the last 64 buckets are for timers beyond one revolution; set by init
-	farShift uint8    // a far bucket is for 1<<farShift ticks; set by init
-	occupied []uint64 // a bit for each bucket that is not empty; the last word is for the far buckets
-	lows     []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; next makes it exact
-	chunks   chunks
-	open     int64  // the earliest tick at which timers may be filed; collect raises it, nothing lowers it
-	done     int64  // ticks up to here have been visited, or are being visited while walk is set; only rises
-	ahead    int64  // has no meaning; see walkOn
-	walk     uint32 // the chunk at which the walk through its bucket must continue, 0 if there is no walk
+	inbox      []entry  // timers that have not been put into their buckets yet, at most inboxEntries; made on first use
+	buckets    []bucket // made on first use
+	tick       int64    // length of a tick in ns; immutable
+	mask       int64    // number of buckets - 1; immutable
+	firstFar   int64    // number of the first far bucket; the last 64 buckets are for timers beyond one revolution; set by init
+	farShift   uint8    // a far bucket is for 1<<farShift ticks; set by init
+	occupied   []uint64 // a bit for each bucket that is not empty; the last word is for the far buckets
+	lows       []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; next makes it exact
+	chunks     chunks
+	open       int64  // the earliest tick at which timers may be filed; collect raises it, nothing lowers it
+	visitedTo  int64  // ticks up to here have been visited, or are being visited while walkAt is set; only rises
+	prefetched int64  // its value means nothing; continueWalk writes it so that the compiler keeps the loads
+	walkAt     uint32 // the chunk at which the walk through its bucket must continue, 0 if there is no walk
 }
 
 // bucket holds the timers of one slot, including timers of later revolutions. A far bucket holds the timers of
@@ -58,12 +58,12 @@ const (
 // nearTicks is how far ahead of its tick a far bucket is emptied.
 func (r *ring) nearTicks() int64 { return max((r.mask+1)/32, 1) }
 
-func (r *ring) init() {
+func (r *ring) makeBuckets() {
 	r.inbox = make([]entry, 0, inboxEntries)
 	words := (r.mask + 64) / 64
-	r.far = words * 64
+	r.firstFar = words * 64
 	r.farShift = uint8(bits.Len64(uint64(max((r.mask+1)/farPerRevolution, 1))) - 1)
-	r.buckets = make([]bucket, r.far+farBuckets)
+	r.buckets = make([]bucket, r.firstFar+farBuckets)
 	r.occupied = make([]uint64, words+1)
 	r.lows = make([]int64, len(r.occupied))
 	for i := range r.buckets {
@@ -85,12 +85,12 @@ func (r *ring) slotOf(when int64) int64 {
 	if tick-r.open <= r.mask {
 		return tick & r.mask
 	}
-	return r.far + tick>>r.farShift&(farBuckets-1)
+	return r.firstFar + tick>>r.farShift&(farBuckets-1)
 }
 
-// within returns, in ns, the tick from deadline to latest whose number has the most trailing zero bits. It returns deadline
+// roundWithin returns, in ns, the tick from deadline to latest whose number has the most trailing zero bits. It returns deadline
 // if there is no tick in between.
-func (r *ring) within(deadline, latest int64) int64 {
+func (r *ring) roundWithin(deadline, latest int64) int64 {
 	first, last := r.tickOf(deadline), latest/r.tick
 	if deadline == never || first >= last {
 		return deadline
@@ -121,18 +121,18 @@ func (r *ring) file(t *Timer, deadline, open int64) (when int64) {
 	}
 	if len(r.inbox) == cap(r.inbox) {
 		if r.buckets == nil {
-			r.init()
+			r.makeBuckets()
 		}
-		r.empty()
+		r.emptyInbox()
 	}
 	t.place = place(len(r.inbox))
 	r.inbox = append(r.inbox, entry{when, t})
 	return when
 }
 
-// empty puts the timers of the inbox into their buckets. The loop touches no memory twice that is likely to be a
+// emptyInbox puts the timers of the inbox into their buckets. The loop touches no memory twice that is likely to be a
 // cache miss, and does not wait for a cache miss.
-func (r *ring) empty() {
+func (r *ring) emptyInbox() {
 	for _, e := range r.inbox {
 		t := e.timer
 		if at := t.deadline.at(); at > e.when { // postponed since
@@ -184,14 +184,14 @@ func (r *ring) remove(t *Timer) bool {
 	if e == nil {
 		return false
 	}
-	r.take(e, number, i)
+	r.removeEntry(e, number, i)
 	return true
 }
 
-// take takes out an entry.
-func (r *ring) take(e *entry, number uint32, i int32) {
+// removeEntry takes out an entry.
+func (r *ring) removeEntry(e *entry, number uint32, i int32) {
 	if number != 0 {
-		r.cut(number, i)
+		r.removeFromChunk(number, i)
 		return
 	}
 	last := len(r.inbox) - 1
@@ -203,10 +203,10 @@ func (r *ring) take(e *entry, number uint32, i int32) {
 	r.inbox = r.inbox[:last]
 }
 
-// cut takes out entry i of a chunk. The last entry of the bucket's first chunk fills the gap, so all
+// removeFromChunk takes out entry i of a chunk. The last entry of the bucket's first chunk fills the gap, so all
 // other chunks stay full. A walk goes through the first chunk before any other. So no entry that the
 // walk has not seen moves behind the walk.
-func (r *ring) cut(number uint32, i int32) {
+func (r *ring) removeFromChunk(number uint32, i int32) {
 	h := &r.chunks.all[number]
 	b := &r.buckets[h.slot]
 	head := &r.chunks.all[b.head]
@@ -218,17 +218,17 @@ func (r *ring) cut(number uint32, i int32) {
 	}
 	*last = entry{}
 	if head.n == 0 {
-		r.behead(b)
+		r.dropFirstChunk(b)
 	}
 }
 
-// behead takes the first chunk, which is empty, out of b.
-func (r *ring) behead(b *bucket) {
+// dropFirstChunk takes the first chunk, which is empty, out of b.
+func (r *ring) dropFirstChunk(b *bucket) {
 	number := b.head
 	head := &r.chunks.all[number]
 	b.head = head.next
-	if r.walk == number {
-		r.walk = b.head
+	if r.walkAt == number {
+		r.walkAt = b.head
 	}
 	if b.head == 0 {
 		b.min = never
@@ -247,7 +247,7 @@ func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 			return never, false
 		}
 		if deadline < e.when {
-			r.take(e, number, i)
+			r.removeEntry(e, number, i)
 			return r.add(t, deadline, open), true
 		}
 	}
@@ -273,36 +273,36 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 	tick = max(tick, r.open-1)
 	r.open = tick + 1
 	if r.buckets == nil {
-		r.done = tick
+		r.visitedTo = tick
 		return 0, true
 	}
-	r.empty()
-	for budget := walkBudget; r.walk != 0 || r.seek(tick); {
+	r.emptyInbox()
+	for budget := walkBudget; r.walkAt != 0 || r.seekDueBucket(tick); {
 		if n == len(buf) || budget <= 0 {
 			return n, false
 		}
-		taken := r.walkOn(tick, buf[n:], &budget)
-		n += r.settle(tick, buf[n:n+taken])
+		taken := r.continueWalk(tick, buf[n:], &budget)
+		n += r.refileLater(tick, buf[n:n+taken])
 	}
-	r.done = tick
+	r.visitedTo = tick
 	return n, true
 }
 
-// seek looks for the next bucket with a timer due at or before tick and begins its walk. However far
-// tick is ahead, seek visits each bucket at most once. The far buckets come first.
-func (r *ring) seek(tick int64) bool {
+// seekDueBucket looks for the next bucket with a timer due at or before tick and begins its walk. However far
+// tick is ahead, seekDueBucket visits each bucket at most once. The far buckets come first.
+func (r *ring) seekDueBucket(tick int64) bool {
 	limit := tick * r.tick
-	if far := r.far >> 6; r.lows[far] <= limit {
+	if far := r.firstFar >> 6; r.lows[far] <= limit {
 		for word := r.occupied[far]; word != 0; word &= word - 1 {
-			if b := &r.buckets[r.far+int64(bits.TrailingZeros64(word))]; b.min <= limit {
+			if b := &r.buckets[r.firstFar+int64(bits.TrailingZeros64(word))]; b.min <= limit {
 				b.min = never
-				r.walk = b.head
+				r.walkAt = b.head
 				return true
 			}
 		}
-		r.refresh(far)
+		r.tightenLow(far)
 	}
-	for k := max(r.done+1, tick-r.mask); k <= tick; k++ {
+	for k := max(r.visitedTo+1, tick-r.mask); k <= tick; k++ {
 		slot := k & r.mask
 		word := r.occupied[slot>>6] >> (slot & 63)
 		if word == 0 {
@@ -316,41 +316,41 @@ func (r *ring) seek(tick int64) bool {
 		}
 		if b := &r.buckets[slot]; b.min <= limit {
 			b.min = never
-			r.done, r.walk = k, b.head
+			r.visitedTo, r.walkAt = k, b.head
 			return true
 		}
 	}
 	return false
 }
 
-// walkOn continues the walk. It moves timers whose entries are due at tick from their bucket to buf, until buf is full or the
-// budget is spent. From a far bucket, it also moves timers that are due soon after tick. When it returns, walk is 0 if it has
-// reached the end of the bucket. It does not touch the timers; see settle.
-func (r *ring) walkOn(tick int64, buf []*Timer, budget *int) (n int) {
-	slot := int64(r.chunks.all[r.walk].slot)
+// continueWalk continues the walk. It moves timers whose entries are due at tick from their bucket to buf, until buf is full or the
+// budget is spent. From a far bucket, it also moves timers that are due soon after tick. When it returns, walkAt is 0 if it has
+// reached the end of the bucket. It does not touch the timers; see refileLater.
+func (r *ring) continueWalk(tick int64, buf []*Timer, budget *int) (n int) {
+	slot := int64(r.chunks.all[r.walkAt].slot)
 	b := &r.buckets[slot]
 	limit, cost := tick*r.tick, 1
-	if slot >= r.far {
+	if slot >= r.firstFar {
 		limit, cost = min(tick+r.nearTicks(), latest/r.tick)*r.tick, farCost
 	}
 	low := int64(never) // of the entries that stay
-	number := r.walk
+	number := r.walkAt
 	for ; number != 0 && *budget > 0; *budget -= cost {
 		h := &r.chunks.all[number]
 		next, c := h.next, h.chunk // at the end of this round the chunk may be empty and no more in the chain
 		if next != 0 {
 			// The processor fetches the next chunk's lines while the loop works on this chunk.
 			next := r.chunks.all[next].chunk
-			r.ahead = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ next.entries[12].when
+			r.prefetched = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ next.entries[12].when
 		}
-		if number == b.head && n+int(h.n) <= len(buf) && c.due(h.n, limit) {
+		if number == b.head && n+int(h.n) <= len(buf) && c.isDue(h.n, limit) {
 			for i := h.n - 1; i >= 0; i-- {
 				buf[n] = c.entries[i].timer
 				n++
 			}
 			clear(c.entries[:h.n])
 			h.n = 0
-			r.behead(b)
+			r.dropFirstChunk(b)
 			number = next
 			continue
 		}
@@ -361,24 +361,24 @@ func (r *ring) walkOn(tick int64, buf []*Timer, budget *int) (n int) {
 			} else if n < len(buf) {
 				buf[n] = e.timer
 				n++
-				r.cut(number, i)
+				r.removeFromChunk(number, i)
 			} else {
-				r.walk = number
+				r.walkAt = number
 				b.min = min(b.min, low)
 				return n
 			}
 		}
 		number = next
 	}
-	r.walk = number
+	r.walkAt = number
 	b.min = min(b.min, low)
 	return n
 }
 
-// settle decides about the timers that walkOn took. Timers that are still due at tick become the first ones of ts. Timers that
-// were postponed or were far away are filed anew. settle returns how many are due. The loop is as short as it can be, so that
+// refileLater decides about the timers that continueWalk took. Timers that are still due at tick become the first ones of ts. Timers that
+// were postponed or were far away are filed anew. refileLater returns how many are due. The loop is as short as it can be, so that
 // many cache misses overlap, because each timer is likely to be one.
-func (r *ring) settle(tick int64, ts []*Timer) (n int) {
+func (r *ring) refileLater(tick int64, ts []*Timer) (n int) {
 	limit := tick * r.tick
 	var words int64 // negative if any is movable
 	for _, t := range ts {
@@ -392,15 +392,15 @@ func (r *ring) settle(tick int64, ts []*Timer) (n int) {
 		n++
 	}
 	if words < 0 {
-		n = r.fix(tick, ts[:n])
+		n = r.fixDeadlines(tick, ts[:n])
 	}
 	clear(ts[n:])
 	return n
 }
 
-// fix fixes the deadlines of timers that are due at tick, and files timers anew that were postponed at the last moment. It is
-// apart from settle because an atomic write waits for the cache misses before it.
-func (r *ring) fix(tick int64, ts []*Timer) (n int) {
+// fixDeadlines fixes the deadlines of timers that are due at tick, and files timers anew that were postponed at the last moment. It is
+// apart from refileLater because an atomic write waits for the cache misses before it.
+func (r *ring) fixDeadlines(tick int64, ts []*Timer) (n int) {
 	for _, t := range ts {
 		if !t.deadline.fixUntil(tick * r.tick) {
 			r.file(t, t.deadline.at(), tick+1)
@@ -412,32 +412,32 @@ func (r *ring) fix(tick int64, ts []*Timer) (n int) {
 	return n
 }
 
-// next returns the earliest tick at which there is something to do, or never if there is nothing.
-func (r *ring) next() int64 {
+// earliestTick returns the earliest tick at which there is something to do, or never if there is nothing.
+func (r *ring) earliestTick() int64 {
 	if r.buckets == nil {
 		return never
 	}
-	tick, far := r.nextNear(), r.far>>6
+	tick, far := r.earliestNearTick(), r.firstFar>>6
 	if r.lows[far] == never || r.tickOf(r.lows[far]) >= tick {
 		return tick
 	}
-	r.refresh(far)
+	r.tightenLow(far)
 	if low := r.lows[far]; low != never {
 		tick = min(tick, r.tickOf(low))
 	}
 	return tick
 }
 
-// nextNear is next without the far buckets. It looks at the buckets in the order in which they come, up to the first one that
+// earliestNearTick is next without the far buckets. It looks at the buckets in the order in which they come, up to the first one that
 // has something to do when it comes. It skips buckets with nothing to do in this revolution 64 at a time. With very many slots
 // and only far timers, a look at every bucket would take milliseconds at every wake-up.
-func (r *ring) nextNear() int64 {
+func (r *ring) earliestNearTick() int64 {
 	low := int64(never)
 	for i := range r.inbox {
 		low = min(low, r.inbox[i].when)
 	}
-	end := r.done + 1 + r.mask
-	for k := r.done + 1; k <= end; {
+	end := r.visitedTo + 1 + r.mask
+	for k := r.visitedTo + 1; k <= end; {
 		slot := k & r.mask
 		word, rest := slot>>6, min(64-slot&63, r.mask+1-slot, end-k+1)
 		if bit := r.occupied[word] >> (slot & 63); bit == 0 {
@@ -455,7 +455,7 @@ func (r *ring) nextNear() int64 {
 				}
 				low = min(low, first)
 			}
-			r.refresh(word) // otherwise the next calls look at all 64 buckets until the ring has come round
+			r.tightenLow(word) // otherwise the next calls look at all 64 buckets until the ring has come round
 		} else {
 			low = min(low, r.lows[word])
 		}
@@ -467,8 +467,8 @@ func (r *ring) nextNear() int64 {
 	return r.tickOf(low)
 }
 
-// refresh makes the bound of a word exact.
-func (r *ring) refresh(word int64) {
+// tightenLow makes the bound of a word exact.
+func (r *ring) tightenLow(word int64) {
 	low := int64(never)
 	for bit := r.occupied[word]; bit != 0; bit &= bit - 1 {
 		low = min(low, r.buckets[word<<6+int64(bits.TrailingZeros64(bit))].min)
@@ -489,5 +489,5 @@ func (r *ring) drain(f func(*Timer)) {
 			}
 		}
 	}
-	r.inbox, r.buckets, r.occupied, r.lows, r.chunks, r.walk = nil, nil, nil, nil, chunks{}, 0
+	r.inbox, r.buckets, r.occupied, r.lows, r.chunks, r.walkAt = nil, nil, nil, nil, chunks{}, 0
 }

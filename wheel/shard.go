@@ -25,8 +25,8 @@ type shard struct {
 	// due has the timers that the driver has collected and may not have claimed
 	// yet. It is empty unless the driver works on this shard. mu guards the
 	// slice. The type slot says what guards its elements.
-	due []slot
-	run uint32 // counts the collections; shows whether due still has the collection into which a timer was put
+	due         []dueSlot
+	collections uint32 // counts the collections; shows whether due still has the collection into which a timer was put
 
 	// Of the last Next that did not read the clock; see Timer.Next.
 	blindTimer    uintptr // not a pointer, so that the shard does not keep the timer alive
@@ -47,10 +47,10 @@ type shard struct {
 	wheel *Wheel
 }
 
-// slot is a due timer. The first goroutine that changes its state, by one atomic
+// dueSlot is a due timer. The first goroutine that changes its state, by one atomic
 // operation, decides about this arming. The driver claims the timer without the
 // shard's lock. A caller that holds the lock stops or moves the timer.
-type slot struct {
+type dueSlot struct {
 	state    uint32 // undecided, claimed or revoked; atomic, except in fill
 	periodic bool   // the timer is that of an Every; written by fill
 	timer    *Timer // guarded by the shard's mu, and read by the driver after its claim; nil once it is revoked
@@ -67,16 +67,16 @@ const (
 
 // fill puts a timer into the slot. Only the driver calls it, under the shard's lock. It needs no atomic operation, because
 // callers come to the slot only under that lock, and the driver does not claim meanwhile.
-func (s *slot) fill(t *Timer) {
+func (s *dueSlot) fill(t *Timer) {
 	s.timer, s.task, s.deadline = t, t.task, t.deadline.at()
 	_, s.periodic = t.task.(*every)
 	s.state = undecided
 }
 
-func (s *slot) is(state uint32) bool { return atomic.LoadUint32(&s.state) == state }
+func (s *dueSlot) hasState(state uint32) bool { return atomic.LoadUint32(&s.state) == state }
 
 // claim claims the timer for the driver. It returns nil if a caller was first.
-func (s *slot) claim() *Timer {
+func (s *dueSlot) claim() *Timer {
 	if !atomic.CompareAndSwapUint32(&s.state, undecided, claimed) {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (s *slot) claim() *Timer {
 }
 
 // revoke takes the timer out for a caller, which holds the shard's lock, and reports whether it was first.
-func (s *slot) revoke() bool {
+func (s *dueSlot) revoke() bool {
 	if !atomic.CompareAndSwapUint32(&s.state, undecided, revoked) {
 		return false
 	}
@@ -103,8 +103,8 @@ type affinity struct {
 	_     [56]byte // a cache line of its own
 }
 
-// pick returns a shard for a timer that has none.
-func (w *Wheel) pick() *shard {
+// pickShard returns a shard for a timer that has none.
+func (w *Wheel) pickShard() *shard {
 	a := w.affinities.Get().(*affinity)
 	a.turn += w.classes
 	s := &w.shards[(a.turn+a.class)%shardsPerWheel]
@@ -112,16 +112,16 @@ func (w *Wheel) pick() *shard {
 	return s
 }
 
-// bind returns the shard of t, locked. A timer without a shard gets one. If t belongs to a wheel that is stopped, bind also
+// bindTimer returns the shard of t, locked. A timer without a shard gets one. If t belongs to a wheel that is stopped, bindTimer also
 // returns its old shard, locked, because t is still bound to that shard.
-func (w *Wheel) bind(t *Timer) (s, old *shard, err error) {
+func (w *Wheel) bindTimer(t *Timer) (s, old *shard, err error) {
 	if w.done == nil {
 		return nil, nil, ErrStopped // a Wheel that New did not make
 	}
 	for {
 		s = t.shard.Load()
 		if s == nil {
-			s = w.pick()
+			s = w.pickShard()
 			s.mu.Lock()
 			if t.shard.CompareAndSwap(nil, s) {
 				return s, nil, nil
@@ -145,13 +145,13 @@ func (w *Wheel) bind(t *Timer) (s, old *shard, err error) {
 			s.mu.Unlock()
 			return nil, nil, ErrStopped
 		}
-		old, s = s, w.pick()
+		old, s = s, w.pickShard()
 		s.mu.Lock()
 		return s, old, nil
 	}
 }
 
-// The functions below need mu. The tick that they return is for Wheel.kick, after mu was unlocked.
+// The functions below need mu. The tick that they return is for Wheel.wakeBy, after mu was unlocked.
 
 // arm begins an arming of t, whose fields s.mu guards.
 func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error) {
@@ -159,9 +159,9 @@ func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error)
 	case s.closed:
 		return never, ErrStopped
 	case s.stateOf(t) == Pending:
-		s.check(t)
+		s.checkNotCopied(t)
 		return never, ErrPending
-	case !s.wheel.reserve():
+	case !s.wheel.reservePending():
 		return never, ErrTooManyPending
 	}
 	s.armed++
@@ -188,12 +188,12 @@ func (s *shard) rearm(t *Timer, deadline int64) (tick int64, wasPending bool, er
 func (s *shard) move(t *Timer, deadline int64) (tick int64, moved bool) {
 	switch t.state {
 	case Pending:
-		s.check(t)
+		s.checkNotCopied(t)
 		when, ok := s.ring.postpone(t, deadline, s.wheel.open.Load())
 		if !ok {
-			s.copied()
+			s.panicCopied()
 		}
-		return s.lower(when), true
+		return s.lowerNext(when), true
 	case due:
 		if s.revoke(t) {
 			return s.file(t, deadline), true
@@ -212,9 +212,9 @@ func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
 	return tick, err
 }
 
-// skipGone skips the periods of t that have passed at now, which Next did not do
+// skipPassedPeriods skips the periods of t that have passed at now, which Next did not do
 // because it did not read the clock in a slow callback. It takes mu.
-func (s *shard) skipGone(t *Timer, now int64) {
+func (s *shard) skipPassedPeriods(t *Timer, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	deadline := s.blindDeadline
@@ -230,11 +230,11 @@ func (s *shard) skipGone(t *Timer, now int64) {
 // file puts t into the ring.
 func (s *shard) file(t *Timer, deadline int64) (tick int64) {
 	t.state = Pending
-	return s.lower(s.ring.add(t, deadline, s.wheel.open.Load()))
+	return s.lowerNext(s.ring.add(t, deadline, s.wheel.open.Load()))
 }
 
-// lower lowers next to the tick of when. It returns that tick if it did, else never.
-func (s *shard) lower(when int64) int64 {
+// lowerNext lowers next to the tick of when. It returns that tick if it did, else never.
+func (s *shard) lowerNext(when int64) int64 {
 	// Most timers are not the earliest. This test finds that out without a division.
 	if next := s.next.Load(); when == never || next != never && when > (next-1)*s.ring.tick {
 		return never
@@ -244,10 +244,10 @@ func (s *shard) lower(when int64) int64 {
 	return tick
 }
 
-// hold fills slots with timers that were collected, and makes them the due
+// setDue fills slots with timers that were collected, and makes them the due
 // timers.
-func (s *shard) hold(slots []slot, ts []*Timer) {
-	s.run++
+func (s *shard) setDue(slots []dueSlot, ts []*Timer) {
+	s.collections++
 	s.due = slots[:len(ts)]
 	s.collected += int64(len(ts))
 	for i, t := range ts {
@@ -259,44 +259,44 @@ func (s *shard) hold(slots []slot, ts []*Timer) {
 const dueBits = 7 // of collectAtOnce
 
 // duePlace is the place of a timer that is in due[i].
-func (s *shard) duePlace(i int) place { return place(s.run<<dueBits | uint32(i)) }
+func (s *shard) duePlace(i int) place { return place(s.collections<<dueBits | uint32(i)) }
 
-// slotOf returns the slot of a timer in state due, or nil if the timer was claimed.
-func (s *shard) slotOf(t *Timer) *slot {
+// dueSlotOf returns the slot of a timer in state due, or nil if the timer was claimed.
+func (s *shard) dueSlotOf(t *Timer) *dueSlot {
 	i := int(t.place & (1<<dueBits - 1))
 	if i >= len(s.due) || t.place != s.duePlace(i) {
 		return nil // the driver has finished that collection
 	}
 	slot := &s.due[i]
-	if !slot.is(undecided) {
+	if !slot.hasState(undecided) {
 		return nil
 	}
 	if slot.timer != t {
-		s.check(t)
+		s.checkNotCopied(t)
 		return nil
 	}
 	return slot
 }
 
-// running returns the timer whose callback the driver runs, or has run until just now. It returns nil if the driver does
+// runningTimer returns the timer whose callback the driver runs, or has run until just now. It returns nil if the driver does
 // not work on this shard.
-func (s *shard) running() *Timer {
+func (s *shard) runningTimer() *Timer {
 	for i := len(s.due) - 1; i >= 0; i-- {
-		if s.due[i].is(claimed) {
+		if s.due[i].hasState(claimed) {
 			return s.due[i].timer
 		}
 	}
 	return nil
 }
 
-// runs reports whether running would return t, which is in state due. It looks at as few slots as possible.
-func (s *shard) runs(t *Timer) bool {
+// isRunning reports whether running would return t, which is in state due. It looks at as few slots as possible.
+func (s *shard) isRunning(t *Timer) bool {
 	i := int(t.place & (1<<dueBits - 1))
-	if i >= len(s.due) || t.place != s.duePlace(i) || s.due[i].timer != t || !s.due[i].is(claimed) {
+	if i >= len(s.due) || t.place != s.duePlace(i) || s.due[i].timer != t || !s.due[i].hasState(claimed) {
 		return false
 	}
-	for i++; i < len(s.due) && !s.due[i].is(undecided); i++ {
-		if s.due[i].is(claimed) {
+	for i++; i < len(s.due) && !s.due[i].hasState(undecided); i++ {
+		if s.due[i].hasState(claimed) {
 			return false
 		}
 	}
@@ -305,7 +305,7 @@ func (s *shard) runs(t *Timer) bool {
 
 // revoke takes t, which is in state due, from the driver. If the driver was first, t has fired.
 func (s *shard) revoke(t *Timer) bool {
-	if slot := s.slotOf(t); slot != nil && slot.revoke() {
+	if slot := s.dueSlotOf(t); slot != nil && slot.revoke() {
 		s.revoked++
 		return true
 	}
@@ -318,32 +318,32 @@ func (s *shard) stateOf(t *Timer) State {
 	if t.state != due {
 		return t.state
 	}
-	if s.slotOf(t) != nil {
+	if s.dueSlotOf(t) != nil {
 		return Pending
 	}
 	return Fired
 }
 
-// fired returns how many timers were claimed.
-func (s *shard) fired() int64 {
+// countFired returns how many timers were claimed.
+func (s *shard) countFired() int64 {
 	n := s.collected - s.revoked
 	for i := range s.due {
-		if s.due[i].is(undecided) {
+		if s.due[i].hasState(undecided) {
 			n--
 		}
 	}
 	return n
 }
 
-// check panics if t is a copy. The state of t must be pending.
-func (s *shard) check(t *Timer) {
+// checkNotCopied panics if t is a copy. The state of t must be pending.
+func (s *shard) checkNotCopied(t *Timer) {
 	if t.mark != markOf(t) {
-		s.copied()
+		s.panicCopied()
 	}
 }
 
-// copied panics. It unlocks mu before, so that the wheel keeps working.
-func (s *shard) copied() {
+// panicCopied panics. It unlocks mu before, so that the wheel keeps working.
+func (s *shard) panicCopied() {
 	s.mu.Unlock()
 	panic("wheel: Timer was copied after first use")
 }
@@ -382,9 +382,9 @@ func (s *shard) close(ts []*Timer, cs []cancellation) ([]*Timer, []cancellation)
 	return ts, cs
 }
 
-// after returns now + d if d is above zero, else now. It returns never for a
+// deadlineAfter returns now + d if d is above zero, else now. It returns never for a
 // time beyond the clock's range.
-func after(now int64, d time.Duration) int64 {
+func deadlineAfter(now int64, d time.Duration) int64 {
 	if d <= 0 {
 		return now
 	}

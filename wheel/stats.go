@@ -49,7 +49,7 @@ func (w *Wheel) Len() int {
 	for i := range w.shards {
 		s := &w.shards[i]
 		s.mu.Lock()
-		n += s.armed - s.fired() - s.stopped - s.returned
+		n += s.armed - s.countFired() - s.stopped - s.returned
 		s.mu.Unlock()
 	}
 	return int(n)
@@ -74,7 +74,7 @@ func (w *Wheel) Stats() Stats {
 	}
 	tick := w.passing.Load()
 	if !w.stopped.Load() { // after Stop nothing is due, whatever the shards have
-		tick = min(tick, w.earliest())
+		tick = min(tick, w.earliestTick())
 	}
 	if tick != never {
 		st.Behind = time.Duration(max(0, now-tick*int64(w.cfg.Tick)))
@@ -82,11 +82,11 @@ func (w *Wheel) Stats() Stats {
 	for i := range w.shards {
 		s := &w.shards[i]
 		s.mu.Lock()
-		if t := s.running(); t != nil {
-			st.Running, st.RunningFor = t, time.Duration(max(0, now-w.since.Load()))
+		if t := s.runningTimer(); t != nil {
+			st.Running, st.RunningFor = t, time.Duration(max(0, now-w.callbackBegan.Load()))
 		}
 		st.Armed += s.armed
-		st.Fired += s.fired()
+		st.Fired += s.countFired()
 		st.Stopped += s.stopped
 		st.Returned += s.returned
 		st.SkippedPeriods += s.skipped

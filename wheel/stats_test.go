@@ -39,7 +39,7 @@ func TestStatsSinceSubtractsEveryCounter(t *testing.T) {
 
 func TestTheDriverIsNotBehindAfterGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{OnError: func(*wheel.CallbackError) {}})
+		w := startWheel(t, wheel.Config{OnError: func(*wheel.CallbackError) {}})
 		_, err := w.AfterFunc(time.Second, runtime.Goexit)
 		require.NoError(t, err)
 		advance(time.Hour)

@@ -17,7 +17,7 @@ func TestNoTimerIsPassedOverWhenTheDriverGoesBack(t *testing.T) {
 	w, err := wheel.New(wheel.Config{Slots: 1024})
 	require.NoError(t, err)
 	defer w.Stop()
-	w.Steps()
+	w.StepByHand()
 	var fired []string
 	task := func(name string) wheel.Task {
 		return taskFunc(func(*wheel.Timer) { fired = append(fired, name) })

@@ -19,8 +19,8 @@ import (
 
 func TestStopReturnsEveryUnclaimedTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
-		task := taskFunc(nothing)
+		w := startWheel(t, wheel.Config{})
+		task := taskFunc(doNothing)
 		want := map[*wheel.Timer]bool{}
 		for i := range 1000 {
 			timer := new(wheel.Timer)
@@ -54,14 +54,14 @@ func TestStopReturnsEveryUnclaimedTimer(t *testing.T) {
 		<-w.Done()
 		require.Zero(t, w.Len())
 		require.Equal(t, int64(900), w.Stats().Returned)
-		account(t, w)
+		requireAllEnded(t, w)
 	})
 }
 
 func TestStopReturnsTimersOfTheBucketBeingExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		timers := make([]wheel.Timer, n)
 		fired := 0
 		var returned []*wheel.Timer
@@ -75,13 +75,13 @@ func TestStopReturnsTimersOfTheBucketBeingExpired(t *testing.T) {
 		<-w.Done()
 		require.Equal(t, 10, fired)
 		require.Len(t, returned, n-10)
-		account(t, w)
+		requireAllEnded(t, w)
 	})
 }
 
 func TestStopNeverWaitsAndDoneDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{SlowCallback: 24 * time.Hour})
+		w := startWheel(t, wheel.Config{SlowCallback: 24 * time.Hour})
 		block := make(chan struct{})
 		returned := false
 		_, err := w.AfterFunc(10*ms, func() { <-block; returned = true })
@@ -103,7 +103,7 @@ func TestStopNeverWaitsAndDoneDoes(t *testing.T) {
 func TestStopOfAWheelWithoutADriverIsDoneAtOnce(t *testing.T) {
 	w, err := wheel.New(wheel.Config{})
 	require.NoError(t, err)
-	require.NoError(t, w.Schedule(new(wheel.Timer), math.MaxInt64, taskFunc(nothing)))
+	require.NoError(t, w.Schedule(new(wheel.Timer), math.MaxInt64, taskFunc(doNothing)))
 	require.Len(t, w.Stop(), 1)
 	select {
 	case <-w.Done():
@@ -113,9 +113,9 @@ func TestStopOfAWheelWithoutADriverIsDoneAtOnce(t *testing.T) {
 }
 
 func TestStopFromManyGoroutinesReturnsEachTimerOnce(t *testing.T) {
-	w := start(t, wheel.Config{})
+	w := startWheel(t, wheel.Config{})
 	for range 1000 {
-		require.NoError(t, w.Schedule(new(wheel.Timer), time.Hour, taskFunc(nothing)))
+		require.NoError(t, w.Schedule(new(wheel.Timer), time.Hour, taskFunc(doNothing)))
 	}
 	var wg sync.WaitGroup
 	var total, lists atomic.Int64
@@ -157,14 +157,14 @@ func TestScheduleThatRacesStopIsFiredReturnedOrRefused(t *testing.T) {
 		bounded.Wait(t, &wg)
 		bounded.Receive(t, w.Done())
 		require.Equal(t, accepted.Load(), fired.Load()+int64(returned))
-		account(t, w)
+		requireAllEnded(t, w)
 	}
 }
 
 func TestGoexitInCancelledLeavesNoTimerUntold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r recorder
-		w := start(t, r.config())
+		var r hookRecorder
+		w := startWheel(t, r.config())
 		task := &exitTask{}
 		for range 5 {
 			require.NoError(t, w.Schedule(new(wheel.Timer), time.Hour, task))
@@ -184,7 +184,7 @@ func (e *exitTask) Cancelled(*wheel.Timer) { e.told++; runtime.Goexit() }
 func TestShutdownWaitsForCallbacks(t *testing.T) {
 	for _, executor := range []func(func()) error{nil, func(run func()) error { go run(); return nil }} {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, wheel.Config{SlowCallback: time.Hour, Executor: executor})
+			w := startWheel(t, wheel.Config{SlowCallback: time.Hour, Executor: executor})
 			returned := false
 			running, err := w.Every(time.Second, func(*wheel.Timer) { time.Sleep(10 * time.Second); returned = true })
 			require.NoError(t, err)
@@ -200,14 +200,14 @@ func TestShutdownWaitsForCallbacks(t *testing.T) {
 			timers, err = w.Shutdown(t.Context())
 			require.NoError(t, err)
 			require.Empty(t, timers)
-			account(t, w)
+			requireAllEnded(t, w)
 		})
 	}
 }
 
 func TestShutdownThatDoesNotWaitAnyLongerReturnsTheTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{SlowCallback: time.Hour})
+		w := startWheel(t, wheel.Config{SlowCallback: time.Hour})
 		_, err := w.AfterFunc(0, func() { time.Sleep(time.Minute) })
 		require.NoError(t, err)
 		waiting, err := w.AfterFunc(time.Hour, func() {})
@@ -228,7 +228,7 @@ func TestShutdownThatDoesNotWaitAnyLongerReturnsTheTimers(t *testing.T) {
 }
 
 func TestShutdownOfAWheelThatWasNeverUsed(t *testing.T) {
-	w := start(t, wheel.Config{})
+	w := startWheel(t, wheel.Config{})
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for range 30 { // of two cases of a select that are ready the runtime takes either

@@ -136,10 +136,10 @@ func TestEveryArmingEndsExactlyOnce(t *testing.T) {
 			})
 		}
 		wg.Wait() // as long as stressOps says
-		account(t, w)
+		requireAllEnded(t, w)
 		returned := w.Stop()
 		bounded.Receive(t, w.Done())
-		account(t, w)
+		requireAllEnded(t, w)
 		st := w.Stats()
 		require.Zero(t, st.Pending)
 		require.Equal(t, int64(len(returned)), st.Returned)
@@ -160,7 +160,7 @@ func TestEveryArmingEndsExactlyOnce(t *testing.T) {
 }
 
 func TestNeverEarlyInRealTime(t *testing.T) {
-	w := start(t, wheel.Config{Tick: 500 * time.Microsecond})
+	w := startWheel(t, wheel.Config{Tick: 500 * time.Microsecond})
 	const n = 2000
 	var early atomic.Int64
 	var wg sync.WaitGroup

@@ -15,8 +15,8 @@ import (
 
 func TestNoWakeUpWhenNothingIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{Slots: 8})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{Slots: 8})
+		ts := newFireTimes()
 		for range 1000 { // in all buckets, many revolutions ahead
 			_, err := w.AfterFunc(30*24*time.Hour+rand.N(time.Hour), ts.note)
 			require.NoError(t, err)
@@ -33,8 +33,8 @@ func TestNoWakeUpWhenNothingIsDue(t *testing.T) {
 
 func TestADayLongTimerIsOneWakeUpAndExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{})
+		ts := newFireTimes()
 		_, err := w.AfterFunc(24*time.Hour, ts.note)
 		require.NoError(t, err)
 		advance(24*time.Hour - 1)
@@ -57,11 +57,11 @@ func TestAtMostOneWakeUpForAStoppedOrMovedDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := start(t, wheel.Config{})
+				w := startWheel(t, wheel.Config{})
 				const n = 100
 				var timers [n]wheel.Timer
 				for i := range timers {
-					require.NoError(t, w.Schedule(&timers[n-1-i], time.Duration(n-i)*time.Minute, taskFunc(nothing)))
+					require.NoError(t, w.Schedule(&timers[n-1-i], time.Duration(n-i)*time.Minute, taskFunc(doNothing)))
 				}
 				synctest.Wait()
 				before := w.Stats().WakeUps
@@ -78,8 +78,8 @@ func TestAtMostOneWakeUpForAStoppedOrMovedDeadline(t *testing.T) {
 
 func TestAnEarlierInsertWakesTheDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{})
+		ts := newFireTimes()
 		_, err := w.AfterFunc(24*time.Hour, ts.note)
 		require.NoError(t, err)
 		synctest.Wait() // it sleeps to that
@@ -101,7 +101,7 @@ func TestAnEarlierInsertWakesTheDriver(t *testing.T) {
 func TestNoWakeUpIsLost(t *testing.T) {
 	// In real time: inserts race the driver's way to sleep. A lost one would leave its timer to the
 	// next insert, which never comes.
-	w := start(t, wheel.Config{Tick: time.Microsecond})
+	w := startWheel(t, wheel.Config{Tick: time.Microsecond})
 	_, err := w.AfterFunc(time.Hour, func() {})
 	require.NoError(t, err)
 	fired := make(chan struct{}, 1)

@@ -18,7 +18,7 @@ func TestNeverEarlyAtAnyTickSlotCountAndPhase(t *testing.T) {
 		for _, slots := range []int{1, 2, 8, 1024} {
 			t.Run(fmt.Sprintf("tick=%v/slots=%d", tick, slots), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := start(t, wheel.Config{Tick: tick, Slots: slots})
+					w := startWheel(t, wheel.Config{Tick: tick, Slots: slots})
 					span := tick * time.Duration(slots)
 					for _, phase := range []time.Duration{0, 1, tick / 2, tick - 1} {
 						time.Sleep(phase)
@@ -44,8 +44,8 @@ func TestNeverEarlyAtAnyTickSlotCountAndPhase(t *testing.T) {
 
 func TestExactlyAtItsTickWhenTheTickIsTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{})
+		ts := newFireTimes()
 		for _, d := range []time.Duration{0, 10 * ms, 11 * ms, 20 * ms, 24 * time.Hour} {
 			_, err := w.AfterFunc(d, ts.note)
 			require.NoError(t, err)
@@ -58,8 +58,8 @@ func TestExactlyAtItsTickWhenTheTickIsTheDeadline(t *testing.T) {
 func TestNoDelayFiresAtTheNextTickBoundaryNotYetProcessed(t *testing.T) {
 	for _, d := range []time.Duration{0, -1, math.MinInt64} {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, wheel.Config{})
-			ts := newTimes()
+			w := startWheel(t, wheel.Config{})
+			ts := newFireTimes()
 			advance(13 * ms)
 			timer, err := w.AfterFunc(d, ts.note)
 			require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestNoDelayFiresAtTheNextTickBoundaryNotYetProcessed(t *testing.T) {
 
 func TestHugeDelaysSaturateAndNeverFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		advance(time.Hour)
 		var ts [3]wheel.Timer
 		for i, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 - time.Minute} {
@@ -103,7 +103,7 @@ func TestHugeDelaysSaturateAndNeverFire(t *testing.T) {
 }
 
 func TestSaturatedTimersNeedNoDriver(t *testing.T) {
-	w := start(t, wheel.Config{})
+	w := startWheel(t, wheel.Config{})
 	before := runtime.NumGoroutine()
 	_, err := w.AfterFunc(math.MaxInt64, func() {})
 	require.NoError(t, err)
@@ -112,8 +112,8 @@ func TestSaturatedTimersNeedNoDriver(t *testing.T) {
 
 func TestFarAndNearTimersInOneBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{Tick: ms, Slots: 8})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{Tick: ms, Slots: 8})
+		ts := newFireTimes()
 		for _, revolutions := range []time.Duration{5, 0, 1000, 1} {
 			_, err := w.AfterFunc(3*ms+8*ms*revolutions, ts.note)
 			require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestFarAndNearTimersInOneBucket(t *testing.T) {
 
 func TestFiresInTheOrderOfTicksAfterAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{SlowCallback: time.Hour})
+		w := startWheel(t, wheel.Config{SlowCallback: time.Hour})
 		var got []int
 		block := make(chan struct{})
 		_, err := w.AfterFunc(10*ms, func() { <-block })
@@ -147,7 +147,7 @@ func TestStalledDriverCatchesUp(t *testing.T) {
 	for _, stall := range []time.Duration{15 * ms, 100 * 10 * ms, 24 * time.Hour} {
 		t.Run(stall.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := start(t, wheel.Config{Slots: 64})
+				w := startWheel(t, wheel.Config{Slots: 64})
 				const n = 1000
 				var fired [n]int
 				_, err := w.AfterFunc(10*ms, func() { time.Sleep(stall) })
@@ -177,10 +177,10 @@ func TestStalledDriverCatchesUp(t *testing.T) {
 func TestCatchingUpCostsNoMoreThanTheSlots(t *testing.T) {
 	// Ten million ticks were missed. In real time: a loop over all of them would show.
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{Tick: time.Microsecond})
+		w := startWheel(t, wheel.Config{Tick: time.Microsecond})
 		_, err := w.AfterFunc(0, func() { time.Sleep(10_000 * time.Hour) })
 		require.NoError(t, err)
-		ts := newTimes()
+		ts := newFireTimes()
 		_, err = w.AfterFunc(time.Second, ts.note)
 		require.NoError(t, err)
 		advance(10_001 * time.Hour)
@@ -195,7 +195,7 @@ func TestCatchingUpCostsNoMoreThanTheSlots(t *testing.T) {
 func TestCatchingUpOverMoreThanARevolutionIsOnePass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, slots = 5000, 8
-		w := start(t, wheel.Config{Slots: slots, SlowCallback: time.Hour})
+		w := startWheel(t, wheel.Config{Slots: slots, SlowCallback: time.Hour})
 		_, err := w.AfterFunc(0, func() { time.Sleep(n * 11 * ms) })
 		require.NoError(t, err)
 		passes, fired := map[int64]bool{}, 0

@@ -116,7 +116,7 @@ func (t *Timer) Stop() bool {
 	switch t.state {
 	case Pending:
 		if !s.ring.remove(t) {
-			s.copied()
+			s.panicCopied()
 		}
 		t.deadline.fix()
 	case due:
@@ -133,9 +133,9 @@ func (t *Timer) Stop() bool {
 	task := t.task
 	s.mu.Unlock()
 	w := s.wheel
-	w.release(1)
+	w.releasePending(1)
 	if c, ok := task.(canceller); ok {
-		w.cancel(c, t)
+		w.callCancelled(c, t)
 	}
 	return true
 }
@@ -153,10 +153,10 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	}
 	w := s.wheel
 	now := w.now()
-	if w.elsewhere(now) {
+	if w.isOtherBubble(now) {
 		return false, ErrBubble
 	}
-	deadline := after(now, d)
+	deadline := deadlineAfter(now, d)
 	if t.postpone(seen, deadline) {
 		return true, nil
 	}
@@ -169,7 +169,7 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	}
 	tick, wasPending, err := s.rearm(t, deadline)
 	s.mu.Unlock()
-	w.kick(tick)
+	w.wakeBy(tick)
 	return wasPending, err
 }
 
@@ -193,10 +193,10 @@ func (t *Timer) Touch(d time.Duration) bool {
 	}
 	w := s.wheel
 	now := w.now()
-	if w.elsewhere(now) {
+	if w.isOtherBubble(now) {
 		return false
 	}
-	deadline := after(now, d)
+	deadline := deadlineAfter(now, d)
 	if t.postpone(seen, deadline) {
 		return true
 	}
@@ -209,7 +209,7 @@ func (t *Timer) Touch(d time.Duration) bool {
 	}
 	tick, moved := s.move(t, deadline)
 	s.mu.Unlock()
-	w.kick(tick)
+	w.wakeBy(tick)
 	return moved
 }
 
@@ -227,28 +227,28 @@ func (t *Timer) Next(period time.Duration) error {
 		return ErrNotScheduled
 	}
 	w := s.wheel
-	if t.state == due && w.cfg.Executor == nil && s.runs(t) {
+	if t.state == due && w.cfg.Executor == nil && s.isRunning(t) {
 		// In the timer's own callback, Next need not read the clock if the new deadline lies further ahead than
 		// a callback takes that is not slow. If this callback turns out to be slow, the driver skips the periods
 		// that have passed when it returns. This is by far the most usual case, and a short cut for the code below.
-		deadline := after(t.deadline.at(), period)
-		if deadline > w.since.Load()+sincePrecision+int64(w.cfg.SlowCallback) && !s.closed && w.reserve() {
+		deadline := deadlineAfter(t.deadline.at(), period)
+		if deadline > w.callbackBegan.Load()+beganPrecision+int64(w.cfg.SlowCallback) && !s.closed && w.reservePending() {
 			s.blindTimer, s.blindDeadline, s.blindPeriod = uintptr(unsafe.Pointer(t)), deadline, int64(period)
 			s.armed++
 			tick := s.file(t, deadline)
 			s.mu.Unlock()
-			w.kick(tick)
+			w.wakeBy(tick)
 			return nil
 		}
 	}
 	now := w.now()
-	if w.elsewhere(now) {
+	if w.isOtherBubble(now) {
 		s.mu.Unlock()
 		return ErrBubble
 	}
 	tick, err := s.rearmNext(t, now, int64(period))
 	s.mu.Unlock()
-	w.kick(tick)
+	w.wakeBy(tick)
 	return err
 }
 

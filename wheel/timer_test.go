@@ -13,8 +13,8 @@ import (
 
 func TestResetCountsFromNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{})
+		ts := newFireTimes()
 		var timer wheel.Timer
 		require.NoError(t, w.Schedule(&timer, time.Second, ts))
 		advance(700 * ms)
@@ -49,8 +49,8 @@ func TestResetCountsFromNow(t *testing.T) {
 
 func TestNextDoesNotDriftAndCountsSkippedPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{SlowCallback: time.Hour})
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{SlowCallback: time.Hour})
+		ts := newFireTimes()
 		var timer wheel.Timer
 		require.NoError(t, w.Schedule(&timer, 105*ms, taskFunc(func(timer *wheel.Timer) {
 			ts.note()
@@ -71,9 +71,9 @@ func TestNextDoesNotDriftAndCountsSkippedPeriods(t *testing.T) {
 
 func TestNextMovesAPendingTimerAWholePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		var timer wheel.Timer
-		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(nothing)))
+		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(doNothing)))
 		at := timer.Deadline()
 		require.NoError(t, timer.Next(time.Minute))
 		require.Equal(t, time.Minute, timer.Deadline().Sub(at))
@@ -90,7 +90,7 @@ func TestNextMovesAPendingTimerAWholePeriod(t *testing.T) {
 
 func TestStopActsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		var timers [100]wheel.Timer
 		for i := range timers {
 			require.NoError(t, w.Schedule(&timers[i], time.Second+time.Duration(i), taskFunc(func(*wheel.Timer) { t.Error("fired") })))
@@ -103,13 +103,13 @@ func TestStopActsAtOnce(t *testing.T) {
 			require.Equal(t, 99-i, w.Len())
 		}
 		advance(time.Minute)
-		account(t, w)
+		requireAllEnded(t, w)
 	})
 }
 
 func TestStopSucceedsUntilTheTimersOwnClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		const n = 1000 // more than are collected at once
 		timers := make([]wheel.Timer, n)
 		fired := make([]bool, n)
@@ -142,10 +142,10 @@ func TestStopSucceedsUntilTheTimersOwnClaim(t *testing.T) {
 
 func TestResetWithinTheBucketBeingExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		const n = 1000
 		timers := make([]wheel.Timer, n)
-		ts := newTimes()
+		ts := newFireTimes()
 		for i := range timers {
 			require.NoError(t, w.Schedule(&timers[i], 10*ms, taskFunc(func(*wheel.Timer) {
 				ts.note()
@@ -171,8 +171,8 @@ func TestResetWithinTheBucketBeingExpired(t *testing.T) {
 
 func TestTimerReArmedInItsCallbackRunsOnceAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{Slots: 2}) // so that the next ticks share its bucket
-		ts := newTimes()
+		w := startWheel(t, wheel.Config{Slots: 2}) // so that the next ticks share its bucket
+		ts := newFireTimes()
 		again := func(timer *wheel.Timer) {
 			ts.note()
 			_, err := timer.Reset(0)
@@ -193,7 +193,7 @@ func TestTimerReArmedInItsCallbackRunsOnceAPass(t *testing.T) {
 
 func TestBlockedCallbackBlocksNoCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		block := make(chan struct{})
 		_, err := w.AfterFunc(10*ms, func() { <-block })
 		require.NoError(t, err)
@@ -232,10 +232,10 @@ func TestBlockedCallbackBlocksNoCalls(t *testing.T) {
 
 func TestCallbacksMayDoAnything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		var other, fresh wheel.Timer
 		require.NoError(t, w.Schedule(&other, time.Hour, taskFunc(func(*wheel.Timer) { t.Error("stopped, but fired") })))
-		ts := newTimes()
+		ts := newFireTimes()
 		var rounds int
 		var timer wheel.Timer
 		require.NoError(t, w.Schedule(&timer, 10*ms, taskFunc(func(timer *wheel.Timer) {
@@ -258,16 +258,16 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 		<-w.Done()
 		require.Equal(t, 3, rounds)
 		require.Equal(t, []time.Duration{30 * ms}, ts.all())
-		account(t, w)
+		requireAllEnded(t, w)
 	})
 }
 
 func TestTimerTellsWhereItStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		var timer wheel.Timer
 		require.Equal(t, "idle", timer.State().String())
-		task := newTimes()
+		task := newFireTimes()
 		require.NoError(t, w.Schedule(&timer, time.Second, task))
 		require.Equal(t, "pending", timer.State().String())
 		require.Same(t, task, timer.Task())
@@ -285,7 +285,7 @@ func TestTimerTellsWhereItStands(t *testing.T) {
 
 func TestAfterFuncHandleIsNeverReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		seen := map[*wheel.Timer]bool{}
 		var fired int
 		var stale []*wheel.Timer
@@ -323,7 +323,7 @@ func (c *cancelTask) Cancelled(timer *wheel.Timer) {
 func TestCancelledIsCalledOnTheGoroutineThatStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []*wheel.CallbackError
-		w := start(t, wheel.Config{OnError: func(err *wheel.CallbackError) { told = append(told, err) }})
+		w := startWheel(t, wheel.Config{OnError: func(err *wheel.CallbackError) { told = append(told, err) }})
 		task := &cancelTask{w: w}
 		var a, b, c wheel.Timer
 		require.NoError(t, w.Schedule(&a, time.Second, task))
@@ -349,21 +349,21 @@ func TestCancelledIsCalledOnTheGoroutineThatStopped(t *testing.T) {
 
 func TestATimerSaysWhenItIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		var timer wheel.Timer
 		require.Equal(t, "wheel.Timer(idle)", timer.String())
 		clock := func(d time.Duration, layout string) string { return time.Now().Add(d).Format(layout) }
 		const day = "15:04:05.000"
-		require.NoError(t, w.Schedule(&timer, 90*time.Second, taskFunc(nothing)))
+		require.NoError(t, w.Schedule(&timer, 90*time.Second, taskFunc(doNothing)))
 		require.Equal(t, "wheel.Timer(pending, due in 1m30s, at "+clock(90*time.Second, day)+", wheel_test.taskFunc)", timer.String())
 		advance(88799 * ms)
 		require.Equal(t, "wheel.Timer(pending, due in 1.201s, at "+clock(1201*ms, day)+", wheel_test.taskFunc)", timer.String())
 		advance(2201 * ms)
 		require.Equal(t, "wheel.Timer(fired, due 1s ago, at "+clock(-time.Second, day)+", wheel_test.taskFunc)", timer.String())
-		require.NoError(t, w.Schedule(&timer, 48*time.Hour, taskFunc(nothing)))
+		require.NoError(t, w.Schedule(&timer, 48*time.Hour, taskFunc(doNothing)))
 		require.Equal(t, "wheel.Timer(pending, due in 48h0m0s, at "+clock(48*time.Hour, time.DateTime)+", wheel_test.taskFunc)", timer.String())
 		require.True(t, timer.Stop())
-		require.NoError(t, w.Schedule(&timer, 1<<63-1, taskFunc(nothing)))
+		require.NoError(t, w.Schedule(&timer, 1<<63-1, taskFunc(doNothing)))
 		require.Equal(t, "wheel.Timer(pending, never due, wheel_test.taskFunc)", timer.String())
 	})
 }

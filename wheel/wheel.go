@@ -20,28 +20,28 @@ const awake = -1
 // also in callbacks.
 type Wheel struct {
 	// Immutable after New.
-	cfg     Config
-	start   time.Time
-	shards  []shard
-	classes uint32        // of shards; see affinity
-	wake    chan struct{} // of capacity 1; wakes a driver that sleeps too long
-	done    chan struct{} // closed when holds reaches 0
-	bubble  bool          // New was called in a testing/synctest bubble
+	cfg      Config
+	start    time.Time
+	shards   []shard
+	classes  uint32        // of shards; see affinity
+	wake     chan struct{} // of capacity 1; wakes a driver that sleeps too long
+	done     chan struct{} // closed when unfinished reaches 0
+	inBubble bool          // New was called in a testing/synctest bubble
 
 	// Atomic.
-	open     atomic.Int64 // the earliest tick at which timers may be filed; only the driver raises it, before it takes a shard's lock; nothing lowers it
-	wakeAt   atomic.Int64 // the tick until which the driver sleeps; never if there is none; awake if it does not sleep
-	started  atomic.Bool  // the driver was started; written under mu
-	stopped  atomic.Bool  // written under mu; only becomes true
-	holds    atomic.Int64 // the number of things for which Done waits: the end of Stop, the driver, callbacks in the Executor
-	pending  atomic.Int64 // counted only if there is a MaxPending
-	passing  atomic.Int64 // the tick on which the driver works; never if there is none
-	since    atomic.Int64 // when the driver's present callback began, or up to sincePrecision earlier
-	wakeUps  atomic.Int64
-	lateness atomic.Int64 // the largest of this window, ns
+	open          atomic.Int64 // the earliest tick at which timers may be filed; only the driver raises it, before it takes a shard's lock; nothing lowers it
+	wakeAt        atomic.Int64 // the tick until which the driver sleeps; never if there is none; awake if it does not sleep
+	started       atomic.Bool  // the driver was started; written under mu
+	stopped       atomic.Bool  // written under mu; only becomes true
+	unfinished    atomic.Int64 // the number of things for which Done waits: the end of Stop, the driver, callbacks in the Executor
+	pending       atomic.Int64 // counted only if there is a MaxPending
+	passing       atomic.Int64 // the tick on which the driver works; never if there is none
+	callbackBegan atomic.Int64 // when the driver's present callback began, or up to beganPrecision earlier
+	wakeUps       atomic.Int64
+	lateness      atomic.Int64 // the largest of this window, ns
 
 	latenessBefore atomic.Int64 // of the window before
-	turned         atomic.Int64 // when this window began
+	windowStart    atomic.Int64 // when this window began
 	slow           atomic.Int64
 	panics         atomic.Int64
 
@@ -66,7 +66,7 @@ func New(cfg Config) (*Wheel, error) {
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
 	}
-	w.bubble = bubbled(w.start)
+	w.inBubble = isBubbleTime(w.start)
 	w.classes = uint32(min(1<<bits.Len(uint(runtime.GOMAXPROCS(0)-1)), shardsPerWheel))
 	var made atomic.Uint32
 	w.affinities.New = func() any { return &affinity{class: made.Add(1) % w.classes} }
@@ -74,12 +74,12 @@ func New(cfg Config) (*Wheel, error) {
 	for i := range w.shards {
 		s := &w.shards[i]
 		s.wheel = w
-		s.ring = ring{tick: int64(cfg.Tick), mask: int64(cfg.Slots) - 1, done: -1}
+		s.ring = ring{tick: int64(cfg.Tick), mask: int64(cfg.Slots) - 1, visitedTo: -1}
 		s.next.Store(never)
 	}
 	w.wakeAt.Store(never)
 	w.passing.Store(never)
-	w.holds.Store(1) // Stop's
+	w.unfinished.Store(1) // Stop's
 	return w, nil
 }
 
@@ -131,21 +131,21 @@ func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error
 	}
 	var old *shard
 	now := w.now()
-	if w.elsewhere(now) {
+	if w.isOtherBubble(now) {
 		return ErrBubble
 	}
 	s := t.shard.Load()
 	if s == nil || s.wheel != w {
-		if s, old, err = w.bind(t); err != nil {
+		if s, old, err = w.bindTimer(t); err != nil {
 			return err
 		}
 	} else if s.mu.Lock(); t.shard.Load() != s {
 		s.mu.Unlock()
 		return w.schedule(t, d, slack, task)
 	}
-	deadline := after(now, d)
+	deadline := deadlineAfter(now, d)
 	if slack > 0 {
-		deadline = s.ring.within(deadline, after(deadline, slack))
+		deadline = s.ring.roundWithin(deadline, deadlineAfter(deadline, slack))
 	}
 	tick, err := s.arm(t, deadline, task)
 	switch {
@@ -159,7 +159,7 @@ func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error
 		t.shard.Store(nil) // a timer that was refused is bound to nothing
 	}
 	s.mu.Unlock()
-	w.kick(tick)
+	w.wakeBy(tick)
 	return err
 }
 
@@ -182,10 +182,10 @@ func (w *Wheel) Stop() []*Timer {
 	for i := range w.shards {
 		ts, cs = w.shards[i].close(ts, cs)
 	}
-	w.release(len(ts))
-	w.signal()
-	defer w.unhold() // after the last Cancelled, which is a callback, too
-	w.cancelAll(cs)
+	w.releasePending(len(ts))
+	w.signalDriver()
+	defer w.finishOne() // after the last Cancelled, which is a callback, too
+	w.callAllCancelled(cs)
 	return ts
 }
 
@@ -238,38 +238,38 @@ func isNil(task Task) bool {
 // now is the time since the wheel's start, by the monotonic clock.
 func (w *Wheel) now() int64 { return int64(time.Since(w.start)) }
 
-// elsewhere reports whether the caller, at time now, is inside a testing/synctest
+// isOtherBubble reports whether the caller, at time now, is inside a testing/synctest
 // bubble and New was not, or the other way round. The clock of a bubble starts in
 // the year 2000. So such a caller sees a time since the wheel's start that is
 // negative or longer than a process lives.
-func (w *Wheel) elsewhere(now int64) bool {
-	return uint64(now) >= uint64(20*365*24*time.Hour) && bubbled(time.Now()) != w.bubble
+func (w *Wheel) isOtherBubble(now int64) bool {
+	return uint64(now) >= uint64(20*365*24*time.Hour) && isBubbleTime(time.Now()) != w.inBubble
 }
 
-// bubbled reports whether now, which time.Now has returned, is the time of a
+// isBubbleTime reports whether now, which time.Now has returned, is the time of a
 // bubble. Only in a bubble it has no monotonic part.
-func bubbled(now time.Time) bool {
+func isBubbleTime(now time.Time) bool {
 	return now == now.Round(0) //nolint:staticcheck // Equal would not compare the monotonic parts
 }
 
-// kick makes sure that the driver is awake at tick, which is the new value of a
+// wakeBy makes sure that the driver is awake at tick, which is the new value of a
 // shard's next.
-func (w *Wheel) kick(tick int64) {
+func (w *Wheel) wakeBy(tick int64) {
 	if tick < w.wakeAt.Load() {
-		w.rouse()
+		w.wakeDriver()
 	}
 }
 
-func (w *Wheel) rouse() {
+func (w *Wheel) wakeDriver() {
 	if w.started.Load() {
-		w.signal()
+		w.signalDriver()
 	} else {
 		w.startDriver() // the driver looks at every shard before it sleeps
 	}
 }
 
-// signal wakes the driver, or makes its next sleep end at once.
-func (w *Wheel) signal() {
+// signalDriver wakes the driver, or makes its next sleep end at once.
+func (w *Wheel) signalDriver() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // the driver has a signal already
@@ -284,13 +284,13 @@ func (w *Wheel) startDriver() {
 	}
 	w.started.Store(true)
 	w.wakeAt.Store(awake)
-	w.holds.Add(1)
+	w.unfinished.Add(1)
 	w.driver = &driver{}
 	go w.drive()
 }
 
-// reserve counts one more pending timer, unless there are too many.
-func (w *Wheel) reserve() bool {
+// reservePending counts one more pending timer, unless there are too many.
+func (w *Wheel) reservePending() bool {
 	if w.cfg.MaxPending == 0 {
 		return true
 	}
@@ -305,15 +305,15 @@ func (w *Wheel) reserve() bool {
 	}
 }
 
-// release counts n pending timers less.
-func (w *Wheel) release(n int) {
+// releasePending counts n pending timers less.
+func (w *Wheel) releasePending(n int) {
 	if w.cfg.MaxPending != 0 {
 		w.pending.Add(-int64(n))
 	}
 }
 
-func (w *Wheel) unhold() {
-	if w.holds.Add(-1) == 0 {
+func (w *Wheel) finishOne() {
+	if w.unfinished.Add(-1) == 0 {
 		close(w.done)
 	}
 }

@@ -44,8 +44,8 @@ func TestConfigTellsAllFaultsAtOnce(t *testing.T) {
 }
 
 func TestClearErrors(t *testing.T) {
-	w, other := start(t, wheel.Config{}), start(t, wheel.Config{})
-	task := taskFunc(nothing)
+	w, other := startWheel(t, wheel.Config{}), startWheel(t, wheel.Config{})
+	task := taskFunc(doNothing)
 	var timer, idle wheel.Timer
 
 	require.ErrorIs(t, w.Schedule(nil, 0, task), wheel.ErrNilTimer)
@@ -94,9 +94,9 @@ func TestClearErrors(t *testing.T) {
 
 func TestMaxPendingIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{MaxPending: 3})
+		w := startWheel(t, wheel.Config{MaxPending: 3})
 		var timers [5]wheel.Timer
-		task := taskFunc(nothing)
+		task := taskFunc(doNothing)
 		for i := range 3 {
 			require.NoError(t, w.Schedule(&timers[i], time.Second, task))
 		}
@@ -116,19 +116,19 @@ func TestMaxPendingIsExact(t *testing.T) {
 		}
 		require.ErrorIs(t, timers[3].Next(time.Second), wheel.ErrTooManyPending)
 		require.Equal(t, 3, w.Len())
-		account(t, w)
+		requireAllEnded(t, w)
 	})
 }
 
 func TestMaxPendingIsExactFromManyGoroutines(t *testing.T) {
 	const limit = 100
-	w := start(t, wheel.Config{MaxPending: limit})
+	w := startWheel(t, wheel.Config{MaxPending: limit})
 	var accepted, refused atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range limit {
-				switch err := w.Schedule(new(wheel.Timer), time.Hour, taskFunc(nothing)); {
+				switch err := w.Schedule(new(wheel.Timer), time.Hour, taskFunc(doNothing)); {
 				case err == nil:
 					accepted.Add(1)
 				case errors.Is(err, wheel.ErrTooManyPending):
@@ -146,7 +146,7 @@ func TestMaxPendingIsExactFromManyGoroutines(t *testing.T) {
 func TestNewWheelIsSmallAndHasNoGoroutine(t *testing.T) {
 	const n = 5000
 	goroutines := runtime.NumGoroutine()
-	before := heap()
+	before := liveHeap()
 	ws := make([]*wheel.Wheel, n)
 	for i := range ws {
 		w, err := wheel.New(wheel.Config{})
@@ -154,7 +154,7 @@ func TestNewWheelIsSmallAndHasNoGoroutine(t *testing.T) {
 		ws[i] = w
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines) // fewer if one of a test before has only now ended
-	require.Less(t, (heap()-before)/n, uint64(32<<10))
+	require.Less(t, (liveHeap()-before)/n, uint64(32<<10))
 	for _, w := range ws {
 		w.Stop()
 		bounded.Receive(t, w.Done())
@@ -170,7 +170,7 @@ func TestNewWheelIsSmallAndHasNoGoroutine(t *testing.T) {
 			require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+i+1)
 		}
 	}
-	require.Less(t, int64(heap())-int64(before), int64(200<<20))
+	require.Less(t, int64(liveHeap())-int64(before), int64(200<<20))
 	for _, w := range ws {
 		require.Len(t, w.Stop(), 1)
 		bounded.Receive(t, w.Done())
@@ -179,10 +179,10 @@ func TestNewWheelIsSmallAndHasNoGoroutine(t *testing.T) {
 	for range 3 { // the pools of affinities go with the second collection
 		runtime.GC()
 	}
-	require.Less(t, int64(heap())-int64(before), int64(5<<20))
+	require.Less(t, int64(liveHeap())-int64(before), int64(5<<20))
 }
 
-func heap() uint64 {
+func liveHeap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -193,7 +193,7 @@ func TestNoCallAllocates(t *testing.T) {
 	if bounded.RaceDetector {
 		t.Skip("sync.Pool forgets under the race detector")
 	}
-	w := start(t, wheel.Config{})
+	w := startWheel(t, wheel.Config{})
 	task := &cancelTask{w: w}
 	timers := make([]wheel.Timer, 100)
 	{
@@ -222,7 +222,7 @@ func TestFiringAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{})
+		w := startWheel(t, wheel.Config{})
 		again := taskFunc(func(timer *wheel.Timer) { _ = timer.Next(10 * ms) })
 		timers := make([]wheel.Timer, 1000)
 		for i := range timers {

@@ -111,7 +111,7 @@ func newJob(o jobOperation) func() ([]sched.Thread, func()) {
 		sched.Watch(&j.queued, "the Executor's queue")
 		sched.Watch(&j.call, "a call")
 		for i := range 2 {
-			w.driver.slots[i].is(undecided)
+			w.driver.slots[i].hasState(undecided)
 		}
 		timer, err := w.Every(length, func(t *Timer) {
 			if j.running {

@@ -215,7 +215,7 @@ func newWorld(first, second operation, again bool, moved int64) func() ([]sched.
 			r.shard.Store(&w.shards[i%2])
 		}
 		for i := range 4 {
-			w.driver.slots[i].is(undecided)
+			w.driver.slots[i].hasState(undecided)
 		}
 		if again { // x is periodic
 			m.uncounted = true
@@ -229,7 +229,7 @@ func newWorld(first, second operation, again bool, moved int64) func() ([]sched.
 			}
 		}
 		if moved != 0 { // x goes into a bucket, because what is in the inbox is filed anew before each tick
-			m.x.shard.Load().ring.init()
+			m.x.shard.Load().ring.makeBuckets()
 		}
 		if first.x || second.x {
 			arm(1)(m, &m.x)
@@ -238,7 +238,7 @@ func newWorld(first, second operation, again bool, moved int64) func() ([]sched.
 		}
 		m.from = model{m.x.state, m.x.deadline.at(), false}
 		if moved != 0 {
-			m.x.shard.Load().ring.empty()
+			m.x.shard.Load().ring.emptyInbox()
 			if was, err := m.x.Reset(duration(moved * length)); !was || err != nil || m.x.deadline.word.Load() >= 0 {
 				panic("x cannot be moved without the lock")
 			}
