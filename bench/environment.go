@@ -28,7 +28,7 @@ func newEnvironment(t *holders.Target) report.Environment {
 		e.Redis = "embedded miniredis, no server: see -redis"
 		return e
 	}
-	if t.Cluster() {
+	if t.IsCluster() {
 		e.RedisKind = "cluster"
 	}
 	// Some hosted servers do not tell; the report can do without.

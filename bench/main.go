@@ -202,7 +202,7 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	env.Load = machine.Load()
 	env.Interrupted = ctx.Err() != nil
 	report.WriteText(b.stdout, rep)
-	return rep, report.Sound(rep.Rows)
+	return rep, report.CheckSound(rep.Rows)
 }
 
 // findMax fills a report with how many locks each driver keeps. A row that

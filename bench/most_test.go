@@ -142,7 +142,7 @@ func library(b *testing.B, srv *redistest.Server, n int, lease time.Duration) *h
 	return h
 }
 
-// takeAll takes n locks from many goroutines.
+// takeAll acquires n locks from many goroutines.
 func takeAll(b *testing.B, h *holders.Holding, n int) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

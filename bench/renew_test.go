@@ -41,7 +41,7 @@ func measured(b *testing.B, d holders.Driver, locks int) report.Row {
 	p, err := run.NewParent(holders.OneServer(srv), what, io.Discard, newProgress(io.Discard, what))
 	require.NoError(b, err)
 	rows := p.Rows(context.Background())
-	require.NoError(b, report.Sound(rows), "%+v", rows)
+	require.NoError(b, report.CheckSound(rows), "%+v", rows)
 	return rows[0]
 }
 

@@ -42,7 +42,7 @@ func TestRunHoldsEveryLock(t *testing.T) {
 	for i, row := range r.report.Rows {
 		require.Equal(t, drivers[i], row.Driver)
 		require.Equal(t, 600, row.Locks)
-		require.True(t, row.Sound(), "%v", row)
+		require.True(t, row.IsSound(), "%v", row)
 		require.GreaterOrEqual(t, row.Renewals.Value, renewals)
 		require.Positive(t, row.Heap.Value)
 		require.Positive(t, row.Goroutines.Value)
@@ -91,7 +91,7 @@ func TestRedisKilledHalfWayGivesRowsThatSayLost(t *testing.T) {
 			}
 			require.Equal(t, float64(ran.Locks), ran.Lost.Value)
 			require.Equal(t, float64(ran.Locks), ran.Missed.Value)
-			require.False(t, ran.Sound())
+			require.False(t, ran.IsSound())
 			require.False(t, notRun.Lost.Known)
 			require.Contains(t, strings.Join(notRun.Faults, "\n"), "not run: Redis does not answer")
 			require.Contains(t, r.stderr, "no lock can be checked on the server, so all count as lost")

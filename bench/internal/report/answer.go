@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// About says what each driver does, in the words of its row.
-func About(driver string) string {
+// Describe says what each driver does, in the words of its row.
+func Describe(driver string) string {
 	switch driver {
 	case AfterFunc:
 		return "one time.AfterFunc and one round trip per lock, the usual way by hand"
@@ -35,7 +35,7 @@ const noise = 0.05
 // is known to about a millisecond.
 const leastRenewals = 1000
 
-func (r Row) fewRenewals() bool { return r.Renewals.Known && r.Renewals.Value < leastRenewals }
+func (r Row) hasFewRenewals() bool { return r.Renewals.Known && r.Renewals.Value < leastRenewals }
 
 // Answer is the sentence that says what a wheel saves, in figures of this run.
 func Answer(rows []Row) string {
@@ -43,18 +43,18 @@ func Answer(rows []Row) string {
 	with := 0 // locks that the sentence has named
 	var few Row
 	add := func(where, first, second string) {
-		a, b, ok := pair(rows, first, second)
+		a, b, ok := findPair(rows, first, second)
 		if !ok || !a.ClientCPU.Known || !b.ClientCPU.Known || a.ClientCPU.Value <= 0 {
 			return
 		}
 		for _, r := range []Row{a, b} {
-			if r.fewRenewals() {
+			if r.hasFewRenewals() {
 				few = r
 				return
 			}
 		}
 		clause := fmt.Sprintf("%s %s (%s instead of %s per renewal)",
-			less(b.ClientCPU.Value/a.ClientCPU.Value-1), where, b.ClientCPU.in("us", 2), a.ClientCPU.in("us", 2))
+			cpuChange(b.ClientCPU.Value/a.ClientCPU.Value-1), where, b.ClientCPU.withUnit("us", 2), a.ClientCPU.withUnit("us", 2))
 		if a.Locks != with && len(clauses) > 0 {
 			clause += " with " + locks(a.Locks)
 		} else {
@@ -75,7 +75,7 @@ func Answer(rows []Row) string {
 	case len(clauses) == 0 && few.Locks > 0:
 		return fmt.Sprintf("With %s this run cannot tell how much CPU a wheel saves, because a row has only %s renewals and needs %s (use more -locks or a longer -duration).",
 			locks(few.Locks), few.Renewals.digits(0), Count(leastRenewals))
-	case len(clauses) == 0 && (ran(rows, AfterFunc, Wheel) || ran(rows, AfterFuncBatch, WheelBatch) || ran(rows, AfterFunc, WheelBatch)):
+	case len(clauses) == 0 && (hasBoth(rows, AfterFunc, Wheel) || hasBoth(rows, AfterFuncBatch, WheelBatch) || hasBoth(rows, AfterFunc, WheelBatch)):
 		return "This run does not say what a wheel saves, because a row that it needs did not keep its locks, or has no CPU time."
 	case len(clauses) == 0:
 		return "This run does not say what a wheel saves, because that needs the rows wheel and afterfunc, or wheel-batch and afterfunc-batch, with the same number of locks."
@@ -83,20 +83,20 @@ func Answer(rows []Row) string {
 	return fmt.Sprintf("With %s, %s takes %s.", locks(with), subject, strings.Join(clauses, ", and "))
 }
 
-// less says a change of the client's CPU in words.
-func less(change float64) string {
+// cpuChange says a change of the client's CPU in words.
+func cpuChange(change float64) string {
 	percent := math.Round(math.Abs(change) * 100)
 	switch {
 	case math.Abs(change) < noise:
 		return "as much client CPU, as far as one run can tell,"
 	case change < 0:
-		return NumberOf(percent).in("%", 0) + " less client CPU"
+		return NumberOf(percent).withUnit("%", 0) + " less client CPU"
 	}
-	return NumberOf(percent).in("%", 0) + " more client CPU"
+	return NumberOf(percent).withUnit("%", 0) + " more client CPU"
 }
 
-// ran says whether both drivers have a row with the same number of locks.
-func ran(rows []Row, first, second string) bool {
+// hasBoth says whether both drivers have a row with the same number of locks.
+func hasBoth(rows []Row, first, second string) bool {
 	return slices.ContainsFunc(rows, func(a Row) bool {
 		return a.Driver == first && slices.ContainsFunc(rows, func(b Row) bool { return b.Driver == second && b.Locks == a.Locks })
 	})

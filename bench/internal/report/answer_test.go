@@ -59,7 +59,7 @@ func TestAnswerIsOneSentenceWithFiguresOfTheRun(t *testing.T) {
 
 func TestEveryDriverIsExplained(t *testing.T) {
 	for _, d := range Drivers() {
-		require.NotEmpty(t, About(d))
+		require.NotEmpty(t, Describe(d))
 	}
 }
 

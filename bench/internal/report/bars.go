@@ -33,7 +33,7 @@ func (c chart) barsOf(rows []Row) (bars []bar, n int, ok bool) {
 		if len(bars) > 0 && r.Locks != n {
 			return nil, 0, false
 		}
-		bars, n = append(bars, bar{r.Driver, v, r.Sound()}), r.Locks
+		bars, n = append(bars, bar{r.Driver, v, r.IsSound()}), r.Locks
 	}
 	return bars, n, len(bars) > 0
 }
@@ -42,7 +42,7 @@ func (c chart) barsOf(rows []Row) (bars []bar, n int, ok bool) {
 // number of locks has no line.
 func (c chart) drawBars(bars []bar, n int) ([]byte, error) {
 	canvas := vgsvg.New(chartWidth, titleHeight+barStep*vg.Length(len(bars)+1)+14)
-	all := sheet(canvas)
+	all := newSheet(canvas)
 	p := newPlot()
 	all.FillText(p.Title.TextStyle, vg.Point{X: all.Center().X, Y: all.Max.Y}, c.title)
 	names, values := p.X.Label.TextStyle, p.X.Label.TextStyle
@@ -81,7 +81,7 @@ func (c chart) drawBars(bars []bar, n int) ([]byte, error) {
 		note += "; hollow: missed or lost"
 	}
 	all.FillText(foot, vg.Point{X: all.Center().X, Y: all.Min.Y}, note)
-	return svg(canvas, fmt.Sprintf("%s, with %s", c.title, locks(n)))
+	return encodeSVG(canvas, fmt.Sprintf("%s, with %s", c.title, locks(n)))
 }
 
 // text is a value with the chart's unit.
@@ -94,5 +94,5 @@ func (c chart) text(v Number) string {
 	case v.Value < 100:
 		decimals = 1
 	}
-	return v.in(c.unit, decimals)
+	return v.withUnit(c.unit, decimals)
 }

@@ -127,7 +127,7 @@ func (c chart) pointsOf(rows []Row, driver string) [][]point {
 			open = true
 		}
 		last := &pieces[len(pieces)-1]
-		*last = append(*last, point{float64(r.Locks), max(v.Value, c.floor), r.Sound()})
+		*last = append(*last, point{float64(r.Locks), max(v.Value, c.floor), r.IsSound()})
 	}
 	return pieces
 }
@@ -138,14 +138,14 @@ const logarithmic = ", logarithmic"
 // yLabel is short, because a label makes its axis shorter when it is longer than
 // half of that.
 func (c chart) yLabel() string {
-	if c.linear() {
+	if c.isLinear() {
 		return c.unit
 	}
 	return strings.TrimPrefix(c.unit+logarithmic, ", ")
 }
 
-// linear says whether the values' axis is linear and begins at zero.
-func (c chart) linear() bool { return c.floor == 0 }
+// isLinear says whether the values' axis is linear and begins at zero.
+func (c chart) isLinear() bool { return c.floor == 0 }
 
 // draw makes the chart.
 func (c chart) draw(rows []Row) ([]byte, error) {
@@ -157,7 +157,7 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 	p.Y.Label.Text = c.yLabel()
 	p.X.Label.Text = "locks held" + logarithmic
 	p.X.Scale = plot.LogScale{}
-	if !c.linear() {
+	if !c.isLinear() {
 		p.Y.Scale = plot.LogScale{}
 	}
 	grid := plotter.NewGrid()
@@ -212,19 +212,19 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 	p.X.Min, p.X.Max = float64(counts[0]), float64(counts[len(counts)-1])
 	var ticks plot.ConstantTicks
 	for _, n := range counts {
-		ticks = append(ticks, plot.Tick{Value: float64(n), Label: thousands(float64(n))})
+		ticks = append(ticks, plot.Tick{Value: float64(n), Label: formatTick(float64(n))})
 	}
 	p.X.Tick.Marker = ticks
-	if c.linear() {
+	if c.isLinear() {
 		p.Y.Min, p.Y.Max = 0, max(most*1.05, 1)
 		p.Y.Tick.Marker = plot.TickerFunc(evenTicks)
 	} else {
-		p.Y.Min, p.Y.Max = under(least*0.97), over(most*1.03)
+		p.Y.Min, p.Y.Max = roundDown(least*0.97), roundUp(most*1.03)
 		p.Y.Tick.Marker = plot.TickerFunc(logTicks)
 	}
 	canvas := vgsvg.New(chartWidth, chartHeight)
-	p.Draw(sheet(canvas))
-	return svg(canvas, c.title)
+	p.Draw(newSheet(canvas))
+	return encodeSVG(canvas, c.title)
 }
 
 // addLine adds a driver's line with a mark at each point.
@@ -238,16 +238,16 @@ func addLine(p *plot.Plot, line plotter.XYs, marks []point, c color.Color) error
 		if marks[i].sound {
 			return draw.GlyphStyle{Color: c, Radius: vg.Points(3), Shape: draw.CircleGlyph{}}
 		}
-		return draw.GlyphStyle{Color: c, Radius: vg.Points(4.5), Shape: ring{}}
+		return draw.GlyphStyle{Color: c, Radius: vg.Points(4.5), Shape: hollowMark{}}
 	}
 	p.Add(l, s)
 	return nil
 }
 
-// ring is a mark that is hollow.
-type ring struct{}
+// hollowMark is a mark that is hollow.
+type hollowMark struct{}
 
-func (ring) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+func (hollowMark) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 	style.Shape = draw.CircleGlyph{}
 	c.DrawGlyphNoClip(style, at)
 	style.Color, style.Radius = color.White, style.Radius-vg.Points(1.8)
@@ -291,7 +291,7 @@ func drawServerCPU(rows []Row) ([]byte, error) {
 			seconds, cores = max(seconds, s.At.Value), max(cores, s.Cores.Value)
 		}
 	}
-	top := over(max(cores*100, 10)) // of all strips, so that they compare
+	top := roundUp(max(cores*100, 10)) // of all strips, so that they compare
 	title := fmt.Sprintf("CPU of Redis, %% of a core, with %s", locks(rows[0].Locks))
 	var strips [][]*plot.Plot
 	for i, r := range rows {
@@ -315,7 +315,7 @@ func drawServerCPU(rows []Row) ([]byte, error) {
 		names.add(r.Driver, seconds, top/2)
 		p.Add(grid, line, names)
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, seconds, 0, top
-		p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: top / 2, Label: thousands(top / 2)}, {Value: top, Label: thousands(top)}}
+		p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: top / 2, Label: formatTick(top / 2)}, {Value: top, Label: formatTick(top)}}
 		last := i == len(rows)-1
 		if last {
 			p.X.Label.Text = "seconds"
@@ -324,14 +324,14 @@ func drawServerCPU(rows []Row) ([]byte, error) {
 		strips = append(strips, []*plot.Plot{p})
 	}
 	canvas := vgsvg.New(chartWidth, titleHeight+stripHeight*vg.Length(len(rows)+1))
-	all := sheet(canvas)
+	all := newSheet(canvas)
 	style := newPlot().Title.TextStyle
 	all.FillText(style, vg.Point{X: all.Center().X, Y: all.Max.Y}, title)
 	tiles := draw.Tiles{Rows: len(strips), Cols: 1, PadTop: titleHeight, PadY: vg.Points(2)}
 	for i, c := range plot.Align(strips, tiles, all) {
 		strips[i][0].Draw(c[0])
 	}
-	return svg(canvas, title)
+	return encodeSVG(canvas, title)
 }
 
 // newPlot is a plot in this report's dress.
@@ -355,17 +355,17 @@ func newPlot() *plot.Plot {
 	return p
 }
 
-// sheet is a white canvas with a margin.
-func sheet(canvas *vgsvg.Canvas) draw.Canvas {
+// newSheet is a white canvas with a margin.
+func newSheet(canvas *vgsvg.Canvas) draw.Canvas {
 	c := draw.New(canvas)
 	c.SetColor(color.White)
 	c.Fill(c.Path())
 	return draw.Crop(c, vg.Points(6), -vg.Points(6), vg.Points(6), -vg.Points(8))
 }
 
-// svg returns the drawing as a document that may also be part of an HTML page, in a font
+// encodeSVG returns the drawing as a document that may also be part of an HTML page, in a font
 // that readers have.
-func svg(canvas *vgsvg.Canvas, title string) ([]byte, error) {
+func encodeSVG(canvas *vgsvg.Canvas, title string) ([]byte, error) {
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("bench: chart: %w", err)

@@ -155,10 +155,10 @@ func TestServerCPUHasAStripForEachRowOfTheMostLocks(t *testing.T) {
 }
 
 func TestNamesOfLinesDoNotCoverEachOther(t *testing.T) {
-	require.Equal(t, lengths(5, 15, 25), apart(lengths(5, 5, 5), 10, 0, 100))
-	require.Equal(t, lengths(80, 90, 100), apart(lengths(97, 98, 99), 10, 0, 100))
-	require.Equal(t, lengths(0, 10, 20), apart(lengths(1, 2, 3), 10, 0, 20))
-	require.Equal(t, lengths(0, 50, 100), apart(lengths(0, 50, 100), 10, 0, 100), "what is apart stays")
+	require.Equal(t, lengths(5, 15, 25), spread(lengths(5, 5, 5), 10, 0, 100))
+	require.Equal(t, lengths(80, 90, 100), spread(lengths(97, 98, 99), 10, 0, 100))
+	require.Equal(t, lengths(0, 10, 20), spread(lengths(1, 2, 3), 10, 0, 20))
+	require.Equal(t, lengths(0, 50, 100), spread(lengths(0, 50, 100), 10, 0, 100), "what is apart stays")
 }
 
 func lengths(values ...float64) []vg.Length {
@@ -178,7 +178,7 @@ func TestPageAnswersThenExplainsThenDraws(t *testing.T) {
 	require.NoError(t, writePage(&b, &Report{Rows: rows}, files))
 	page, at := b.String(), 0
 	for _, part := range []string{
-		"prefers-color-scheme: dark", `class="answer">` + Answer(rows), About(AfterFunc), About(Wheel), About(Library), About(Sweep),
+		"prefers-color-scheme: dark", `class="answer">` + Answer(rows), Describe(AfterFunc), Describe(Wheel), Describe(Library), Describe(Sweep),
 		"<svg", "us, logarithmic", "locks held, logarithmic", "<table>", "Where and how",
 	} {
 		found := strings.Index(page[at:], part)

@@ -12,16 +12,16 @@ import (
 // comparison is the beginning of a report: the costs of renewing the same number of
 // locks by hand, with a timing wheel, and with the library.
 type comparison struct {
-	head     string
-	ways     []way
-	measures []measure
+	head       string
+	contenders []contender
+	measures   []measure
 }
 
-// way is one row of a comparison.
-type way struct{ name, driver string }
+// contender is one row of a comparison.
+type contender struct{ name, driver string }
 
 // note returns the name of the row's driver, unless the name of the way has it.
-func (w way) note() string {
+func (w contender) note() string {
 	if w.name == "the "+w.driver {
 		return ""
 	}
@@ -46,24 +46,24 @@ type cell struct {
 func (r *Report) compare() (c comparison, ok bool) {
 	most, n := 1, 0
 	for _, row := range r.Rows {
-		if found := len(waysOf(r.Rows, row.Locks)); found > most || found == most && n > 0 && row.Locks > n {
+		if found := len(contendersOf(r.Rows, row.Locks)); found > most || found == most && n > 0 && row.Locks > n {
 			most, n = found, row.Locks
 		}
 	}
 	if n == 0 || len(r.Max) > 0 {
 		return comparison{}, false
 	}
-	c.ways = waysOf(r.Rows, n)
+	c.contenders = contendersOf(r.Rows, n)
 	c.head = "With " + locks(n)
 	if lease := time.Duration(r.Environment.LeaseMs) * time.Millisecond; lease > 0 {
 		c.head += fmt.Sprintf(", each renewed every %v", (lease / 3).Round(time.Millisecond))
 	}
 	var rows []Row
 	enough, percentile := true, true
-	for _, w := range c.ways {
-		row, _ := soundAt(r.Rows, w.driver, n)
+	for _, w := range c.contenders {
+		row, _ := findSound(r.Rows, w.driver, n)
 		rows = append(rows, row)
-		enough = enough && !row.fewRenewals()
+		enough = enough && !row.hasFewRenewals()
 		percentile = percentile && row.LateP99.Known
 	}
 	add := func(name, unit string, decimals int, compared bool, value func(Row) Number) {
@@ -74,9 +74,9 @@ func (r *Report) compare() (c comparison, ok bool) {
 		}
 		for i, row := range rows {
 			v := value(row)
-			x := cell{value: v.in(unit, decimals)}
+			x := cell{value: v.withUnit(unit, decimals)}
 			if i > 0 && compared {
-				x.change = change(value(rows[0]), v)
+				x.change = describeChange(value(rows[0]), v)
 			}
 			if largest > 0 {
 				x.part = v.Value / largest
@@ -97,32 +97,32 @@ func (r *Report) compare() (c comparison, ok bool) {
 	return c, len(c.measures) > 0
 }
 
-// waysOf are the ways that were sound with n locks. The wheel's row is the one
+// contendersOf are the ways that were sound with n locks. The wheel's row is the one
 // that differs from the first way in its timers alone, if there is one.
-func waysOf(rows []Row, n int) []way {
-	var found []way
-	for _, w := range []way{{"by hand", AfterFunc}, {"the wheel", Wheel}, {"the wheel, in batches", WheelBatch}, {"the library", Library}} {
+func contendersOf(rows []Row, n int) []contender {
+	var found []contender
+	for _, w := range []contender{{"by hand", AfterFunc}, {"the wheel", Wheel}, {"the wheel, in batches", WheelBatch}, {"the library", Library}} {
 		if w.driver == WheelBatch && len(found) > 0 && found[len(found)-1].driver == Wheel {
 			continue
 		}
-		if _, ok := soundAt(rows, w.driver, n); ok {
+		if _, ok := findSound(rows, w.driver, n); ok {
 			found = append(found, w)
 		}
 	}
 	return found
 }
 
-func soundAt(rows []Row, driver string, n int) (Row, bool) {
+func findSound(rows []Row, driver string, n int) (Row, bool) {
 	for _, r := range rows {
-		if r.Driver == driver && r.Locks == n && r.Sound() {
+		if r.Driver == driver && r.Locks == n && r.IsSound() {
 			return r, true
 		}
 	}
 	return Row{}, false
 }
 
-// change says in words how a value compares with the first one.
-func change(first, v Number) string {
+// describeChange says in words how a value compares with the first one.
+func describeChange(first, v Number) string {
 	if !first.Known || !v.Known || first.Value <= 0 {
 		return ""
 	}
@@ -130,9 +130,9 @@ func change(first, v Number) string {
 	case math.Abs(ratio-1) < noise:
 		return "about the same"
 	case ratio < 1:
-		return NumberOf((1-ratio)*100).in("%", 0) + " less"
+		return NumberOf((1-ratio)*100).withUnit("%", 0) + " less"
 	case ratio < 2:
-		return NumberOf((ratio-1)*100).in("%", 0) + " more"
+		return NumberOf((ratio-1)*100).withUnit("%", 0) + " more"
 	case ratio < 10:
 		return NumberOf(ratio).digits(1) + noBreak + "times as much"
 	default:
@@ -142,9 +142,9 @@ func change(first, v Number) string {
 
 // writeText writes the comparison as a table with one line for each way.
 func (c comparison) writeText(w io.Writer) {
-	lines := make([][]string, 1+len(c.ways))
+	lines := make([][]string, 1+len(c.contenders))
 	lines[0] = []string{""}
-	for i, way := range c.ways {
+	for i, way := range c.contenders {
 		text := way.name
 		if note := way.note(); note != "" {
 			text += " (" + note + ")"

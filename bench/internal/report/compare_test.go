@@ -65,7 +65,7 @@ func TestComparisonIsOfRowsThatKeptTheirLocks(t *testing.T) {
 	c, ok := rep.compare()
 	require.True(t, ok)
 	require.Contains(t, c.head, "With 1,000 locks", "more ways were sound there")
-	require.Len(t, c.ways, 3)
+	require.Len(t, c.contenders, 3)
 	_, ok = (&Report{Rows: []Row{costs(Library, 10, 1, 1, 1), costs(Sweep, 10, 1, 1, 1)}}).compare()
 	require.False(t, ok, "one way compares with nothing")
 	rep.Max = []Max{{Driver: Library}}
@@ -76,7 +76,7 @@ func TestComparisonIsOfRowsThatKeptTheirLocks(t *testing.T) {
 func TestComparisonTakesTheWheelInBatchesWhereThereIsNoOther(t *testing.T) {
 	c, ok := (&Report{Rows: []Row{costs(WheelBatch, 10, 1, 1, 1), costs(AfterFunc, 10, 2, 1, 1)}}).compare()
 	require.True(t, ok)
-	require.Equal(t, []way{{"by hand", AfterFunc}, {"the wheel, in batches", WheelBatch}}, c.ways)
+	require.Equal(t, []contender{{"by hand", AfterFunc}, {"the wheel, in batches", WheelBatch}}, c.contenders)
 	require.Equal(t, "50\u00a0% less", c.measures[0].cells[1].change)
 }
 
@@ -112,9 +112,9 @@ func TestRowThatLostLocksSaysSoInWords(t *testing.T) {
 	for _, line := range want {
 		require.Contains(t, page.String(), "<li>"+strings.ReplaceAll(line, "'", "&#39;")+"</li>")
 	}
-	require.EqualError(t, Sound(rows), "bench: FAILED: 3 of 4 rows: lost 2,604 locks, missed the renewal of 3,101 locks, 1 without a complete result")
-	require.EqualError(t, Sound(rows[3:]), "bench: FAILED: 1 of 1 rows: 1 without a complete result")
-	require.NoError(t, Sound(rows[:1]))
+	require.EqualError(t, CheckSound(rows), "bench: FAILED: 3 of 4 rows: lost 2,604 locks, missed the renewal of 3,101 locks, 1 without a complete result")
+	require.EqualError(t, CheckSound(rows[3:]), "bench: FAILED: 1 of 1 rows: 1 without a complete result")
+	require.NoError(t, CheckSound(rows[:1]))
 	missed.Lost = Number{}
 	require.Equal(t, "sweep, 10,000 locks: missed the renewal of 1 lock", missed.Losses(), "what is not known is not said")
 }

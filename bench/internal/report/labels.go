@@ -58,7 +58,7 @@ func (l *labels) Plot(c draw.Canvas, p *plot.Plot) {
 	for k, i := range order {
 		heights[k] = y(l.at[i].Y)
 	}
-	for k, h := range apart(heights, labelHeight, c.Min.Y, c.Max.Y) {
+	for k, h := range spread(heights, labelHeight, c.Min.Y, c.Max.Y) {
 		i := order[k]
 		end := vg.Point{X: x(l.at[i].X), Y: y(l.at[i].Y)}
 		name := vg.Point{X: c.Max.X + labelGap, Y: h}
@@ -68,9 +68,9 @@ func (l *labels) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// apart moves heights, which rise, so that they are at least gap apart, and
+// spread moves heights, which rise, so that they are at least gap apart, and
 // within bounds if there is room.
-func apart(heights []vg.Length, gap, lowest, highest vg.Length) []vg.Length {
+func spread(heights []vg.Length, gap, lowest, highest vg.Length) []vg.Length {
 	out := slices.Clone(heights)
 	for i := 1; i < len(out); i++ {
 		out[i] = max(out[i], out[i-1]+gap)

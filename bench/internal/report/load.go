@@ -22,15 +22,15 @@ type Load struct {
 // what a busy machine means for the figures.
 const busyMeans = "Then renewals can be late and locks can be lost because of other programs, and CPU per renewal is too high. Run bench again when the machine is idle."
 
-// busyAtStart says whether the load average before the run was high.
-func (l Load) busyAtStart() bool {
+// wasBusyAtStart says whether the load average before the run was high.
+func (l Load) wasBusyAtStart() bool {
 	return l.Processors > 0 && l.Average.Known && l.Average.Value >= busyBefore*float64(l.Processors)
 }
 
 // WarningAtStart is a line for the time before the rows, when nothing else is
 // known; empty if the machine is not busy.
 func (l Load) WarningAtStart() string {
-	if !l.busyAtStart() {
+	if !l.wasBusyAtStart() {
 		return ""
 	}
 	return fmt.Sprintf("warning: this machine may be busy: the load average was %s in the last minute, with %s (`go run` counts too when it compiles). %s",

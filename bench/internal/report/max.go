@@ -57,7 +57,7 @@ func (r Row) KeptUp(lease time.Duration) bool {
 	if !known { // too few renewals
 		late = r.LateMax
 	}
-	return r.Sound() && late.Known && late.Value <= lease.Seconds()*1000/6 && r.RenewalsPerSecond.Value >= wanted*0.6
+	return r.IsSound() && late.Known && late.Value <= lease.Seconds()*1000/6 && r.RenewalsPerSecond.Value >= wanted*0.6
 }
 
 // busy is the part of a processor that counts as all of it.

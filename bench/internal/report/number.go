@@ -79,15 +79,15 @@ func (n Number) digits(decimals int) string {
 	if !n.Known {
 		return "n/a"
 	}
-	return grouped(strconv.FormatFloat(n.Value, 'f', decimals, 64))
+	return groupThousands(strconv.FormatFloat(n.Value, 'f', decimals, 64))
 }
 
 // noBreak is a space at which no line ends. It stands between a number and its
 // unit.
 const noBreak = "\u00a0"
 
-// in is the value with a unit, or n/a. Without a unit it is digits.
-func (n Number) in(unit string, decimals int) string {
+// withUnit is the value with a unit, or n/a. Without a unit it is digits.
+func (n Number) withUnit(unit string, decimals int) string {
 	if !n.Known || unit == "" {
 		return n.digits(decimals)
 	}
@@ -98,10 +98,10 @@ func (n Number) in(unit string, decimals int) string {
 func (n Number) mebibytes() Number { return n.Times(1.0 / (1 << 20)) }
 
 // Count writes a count as 12,345.
-func Count[T int | int64](n T) string { return grouped(strconv.FormatInt(int64(n), 10)) }
+func Count[T int | int64](n T) string { return groupThousands(strconv.FormatInt(int64(n), 10)) }
 
-// grouped puts a comma between the thousands of a decimal number.
-func grouped(s string) string {
+// groupThousands puts a comma between the thousands of a decimal number.
+func groupThousands(s string) string {
 	whole, rest, decimals := strings.Cut(s, ".")
 	sign := ""
 	if strings.HasPrefix(whole, "-") {

@@ -52,7 +52,7 @@ func pageComparisonOf(rep *Report) pageComparison {
 	for _, m := range c.measures {
 		card := pageCard{Name: m.name}
 		for i, x := range m.cells {
-			w := c.ways[i]
+			w := c.contenders[i]
 			style := template.CSS(fmt.Sprintf("background:%s;width:%.1f%%", colour(w.driver), x.part*100))
 			card.Bars = append(card.Bars, pageBar{w.name, w.note(), x.value, x.change, style})
 		}
@@ -99,7 +99,7 @@ func writePage(w io.Writer, rep *Report, charts []drawing) error {
 		p.Lines = p.Lines || !bars
 	}
 	for _, d := range driversOf(rep.Rows) {
-		p.Drivers = append(p.Drivers, pageDriver{d, colour(d), About(d)})
+		p.Drivers = append(p.Drivers, pageDriver{d, colour(d), Describe(d)})
 	}
 	for _, c := range charts {
 		p.Charts = append(p.Charts, pageChart{strings.TrimSuffix(c.file, ".svg"), template.HTML(c.text)})
@@ -113,7 +113,7 @@ func writePage(w io.Writer, rep *Report, charts []drawing) error {
 		if i > 0 && rep.Rows[i-1].Locks != r.Locks {
 			classes = append(classes, "first")
 		}
-		if !r.Sound() {
+		if !r.IsSound() {
 			classes = append(classes, "bad")
 		}
 		row := pageRow{Class: strings.Join(classes, " "), Colour: colour(r.Driver)}

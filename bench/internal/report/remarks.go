@@ -12,7 +12,7 @@ import (
 func Remarks(rows []Row) []string {
 	var out []string
 	compare := func(what, first, second string, clauses ...func(a, b Row) string) {
-		a, b, ok := pair(rows, first, second)
+		a, b, ok := findPair(rows, first, second)
 		if !ok {
 			return
 		}
@@ -26,12 +26,12 @@ func Remarks(rows []Row) []string {
 			out = append(out, fmt.Sprintf("%s (%s against %s, %s): %s.", what, second, first, locks(a.Locks), strings.Join(said, "; ")))
 		}
 	}
-	client := changed("client CPU", "us", 2, func(r Row) Number { return r.ClientCPU })
-	server := changed("Redis CPU", "us", 2, func(r Row) Number { return r.RedisCPU })
-	heap := changed("live heap", "MiB", 1, func(r Row) Number { return r.Heap.mebibytes() })
-	goroutines := instead("goroutines", "", 0, func(r Row) Number { return r.Goroutines })
-	batch := instead("locks in a batch", "", 1, func(r Row) Number { return r.Batch })
-	latest := instead("late at most", "ms", 1, func(r Row) Number { return r.LateMax })
+	client := changeClause("client CPU", "us", 2, func(r Row) Number { return r.ClientCPU })
+	server := changeClause("Redis CPU", "us", 2, func(r Row) Number { return r.RedisCPU })
+	heap := changeClause("live heap", "MiB", 1, func(r Row) Number { return r.Heap.mebibytes() })
+	goroutines := insteadClause("goroutines", "", 0, func(r Row) Number { return r.Goroutines })
+	batch := insteadClause("locks in a batch", "", 1, func(r Row) Number { return r.Batch })
+	latest := insteadClause("late at most", "ms", 1, func(r Row) Number { return r.LateMax })
 
 	compare("The timer, one wheel for all instead of one time.AfterFunc per lock", AfterFunc, Wheel, client, heap, goroutines, latest)
 	compare("The timer where renewals share round trips", AfterFuncBatch, WheelBatch, client, heap, batch, latest)
@@ -50,12 +50,12 @@ func Remarks(rows []Row) []string {
 	return out
 }
 
-// pair finds the rows of two drivers at the largest number of locks at which
+// findPair finds the rows of two drivers at the largest number of locks at which
 // both are sound.
-func pair(rows []Row, first, second string) (a, b Row, ok bool) {
+func findPair(rows []Row, first, second string) (a, b Row, ok bool) {
 	for _, x := range rows {
 		for _, y := range rows {
-			if x.Driver == first && y.Driver == second && x.Locks == y.Locks && x.Sound() && y.Sound() && x.Locks > a.Locks {
+			if x.Driver == first && y.Driver == second && x.Locks == y.Locks && x.IsSound() && y.IsSound() && x.Locks > a.Locks {
 				a, b, ok = x, y, true
 			}
 		}
@@ -63,9 +63,9 @@ func pair(rows []Row, first, second string) (a, b Row, ok bool) {
 	return a, b, ok
 }
 
-// changed makes clauses like "client CPU 1.30 us instead of 13.60, 90 % less";
+// changeClause makes clauses like "client CPU 1.30 us instead of 13.60, 90 % less";
 // it says nothing about a value that was not measured.
-func changed(what, unit string, decimals int, field func(Row) Number) func(a, b Row) string {
+func changeClause(what, unit string, decimals int, field func(Row) Number) func(a, b Row) string {
 	return func(a, b Row) string {
 		from, to := field(a), field(b)
 		if !from.Known || !to.Known || from.Value <= 0 {
@@ -75,18 +75,18 @@ func changed(what, unit string, decimals int, field func(Row) Number) func(a, b 
 		if percent < 0 {
 			percent, word = -percent, "less"
 		}
-		return fmt.Sprintf("%s %s instead of %s, %s %s", what, to.in(unit, decimals), from.in(unit, decimals), NumberOf(percent).in("%", 0), word)
+		return fmt.Sprintf("%s %s instead of %s, %s %s", what, to.withUnit(unit, decimals), from.withUnit(unit, decimals), NumberOf(percent).withUnit("%", 0), word)
 	}
 }
 
-// instead makes clauses like "11 goroutines instead of 51".
-func instead(what, unit string, decimals int, field func(Row) Number) func(a, b Row) string {
+// insteadClause makes clauses like "11 goroutines instead of 51".
+func insteadClause(what, unit string, decimals int, field func(Row) Number) func(a, b Row) string {
 	return func(a, b Row) string {
 		from, to := field(a), field(b)
 		if !from.Known || !to.Known {
 			return ""
 		}
-		return fmt.Sprintf("%s %s instead of %s", to.in(unit, decimals), what, from.in(unit, decimals))
+		return fmt.Sprintf("%s %s instead of %s", to.withUnit(unit, decimals), what, from.withUnit(unit, decimals))
 	}
 }
 
@@ -99,7 +99,7 @@ func scriptRemark(rows []Row) string {
 	}
 	var said []string
 	for _, r := range rows {
-		if r.Locks == most && r.Sound() && r.ScriptMean.Known {
+		if r.Locks == most && r.IsSound() && r.ScriptMean.Known {
 			said = append(said, fmt.Sprintf("%s %s, %s, %s", r.Driver, r.ScriptMean.digits(0), p99Cell(r.ScriptP99, r.Scripts, 0), r.ScriptMax.digits(0)))
 		}
 	}
@@ -133,9 +133,9 @@ func masterRemarks(rows []Row) []string {
 			if !sum.Known || sum.Value <= 0 {
 				return what + " n/a"
 			}
-			return fmt.Sprintf("%s from %s to %s", what, NumberOf(least/sum.Value*100).in("%", 1), NumberOf(largest/sum.Value*100).in("%", 1))
+			return fmt.Sprintf("%s from %s to %s", what, NumberOf(least/sum.Value*100).withUnit("%", 1), NumberOf(largest/sum.Value*100).withUnit("%", 1))
 		}
-		out = append(out, fmt.Sprintf("Each of the %d masters had (%v; even would be %s): %s; %s.", len(r.Masters), r, NumberOf(100/float64(len(r.Masters))).in("%", 1),
+		out = append(out, fmt.Sprintf("Each of the %d masters had (%v; even would be %s): %s; %s.", len(r.Masters), r, NumberOf(100/float64(len(r.Masters))).withUnit("%", 1),
 			part("of the renewals", func(m Master) Number { return m.Renewals }), part("of Redis' CPU", func(m Master) Number { return m.CPU })))
 	}
 	return out

@@ -60,11 +60,11 @@ type Row struct {
 	Released    int  `json:"released,omitempty"` // locks that were held to the end and given back
 }
 
-// Sound says that the row was measured whole and no lock was in danger.
-func (r Row) Sound() bool { return r.Kept() && len(r.Faults) == 0 }
+// IsSound says that the row was measured whole and no lock was in danger.
+func (r Row) IsSound() bool { return r.KeptAll() && len(r.Faults) == 0 }
 
-// Kept says that every lock was kept: none was missed, and none was lost.
-func (r Row) Kept() bool { return r.Missed.isZero() && r.Lost.isZero() }
+// KeptAll says that every lock was kept: none was missed, and none was lost.
+func (r Row) KeptAll() bool { return r.Missed.isZero() && r.Lost.isZero() }
 
 // String names the row.
 func (r Row) String() string { return fmt.Sprintf("%s, %s", r.Driver, locks(r.Locks)) }
@@ -117,13 +117,13 @@ func faultsOf(rows []Row) []string {
 	return out
 }
 
-// Sound returns an error if any row is not sound. The error says how many locks
+// CheckSound returns an error if any row is not sound. The error says how many locks
 // all rows have lost and missed.
-func Sound(rows []Row) error {
+func CheckSound(rows []Row) error {
 	bad, faulty := 0, 0
 	lost, missed := NumberOf(0), NumberOf(0)
 	for _, r := range rows {
-		if r.Sound() {
+		if r.IsSound() {
 			continue
 		}
 		bad++

@@ -32,7 +32,7 @@ func WriteText(w io.Writer, rep *Report) {
 		width = max(width, len(d))
 	}
 	for _, d := range drivers {
-		fmt.Fprintf(w, "%-*s  %s\n", width, d, About(d))
+		fmt.Fprintf(w, "%-*s  %s\n", width, d, Describe(d))
 	}
 	if len(drivers) > 0 {
 		fmt.Fprintln(w)
@@ -79,8 +79,8 @@ func columns() []column {
 		n("client", "CPU s", 2, func(r Row) Number { return r.ClientCPUSeconds }),
 		n("client us", "/renewal", 2, func(r Row) Number { return r.ClientCPU }),
 		n("Redis us", "/renewal", 2, func(r Row) Number { return r.RedisCPU }),
-		{[2]string{"peak", "RSS"}, func(r Row) string { return r.RSS.mebibytes().in("MiB", 1) }},
-		{[2]string{"live", "heap"}, func(r Row) string { return r.Heap.mebibytes().in("MiB", 1) }},
+		{[2]string{"peak", "RSS"}, func(r Row) string { return r.RSS.mebibytes().withUnit("MiB", 1) }},
+		{[2]string{"live", "heap"}, func(r Row) string { return r.Heap.mebibytes().withUnit("MiB", 1) }},
 		n("goroutines", "(peak)", 0, func(r Row) Number { return r.Goroutines }),
 		n("GC", "cycles", 0, func(r Row) Number { return r.GCCycles }),
 		n("renewals", "/s", 0, func(r Row) Number { return r.RenewalsPerSecond }),

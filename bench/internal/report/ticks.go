@@ -20,7 +20,7 @@ func logTicks(least, most float64) []plot.Tick {
 			}
 			label := ""
 			if few || digit == 1 {
-				label = thousands(v)
+				label = formatTick(v)
 			}
 			ticks = append(ticks, plot.Tick{Value: v, Label: label})
 		}
@@ -28,9 +28,9 @@ func logTicks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// under and over are the next 1, 2 or 5 with zeros that is not above, or not
+// roundDown and over are the next 1, 2 or 5 with zeros that is not above, or not
 // below, v.
-func under(v float64) float64 {
+func roundDown(v float64) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, digit := range []float64{5, 2} {
 		if decade*digit <= v {
@@ -40,7 +40,7 @@ func under(v float64) float64 {
 	return decade
 }
 
-func over(v float64) float64 {
+func roundUp(v float64) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, digit := range []float64{1, 2, 5} {
 		if decade*digit >= v {
@@ -50,21 +50,21 @@ func over(v float64) float64 {
 	return decade * 10
 }
 
-// thousands writes a number as 12,345 or 0.05.
-func thousands(v float64) string {
+// formatTick writes a number as 12,345 or 0.05.
+func formatTick(v float64) string {
 	s := strconv.FormatFloat(v, 'g', 6, 64)
 	if v >= 1 {
 		s = strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	return grouped(s)
+	return groupThousands(s)
 }
 
 // evenTicks marks an axis that begins at zero, about five times.
 func evenTicks(_, most float64) []plot.Tick {
 	var ticks []plot.Tick
-	for i, step := 0, over(most/5); float64(i)*step <= most*1.001; i++ {
+	for i, step := 0, roundUp(most/5); float64(i)*step <= most*1.001; i++ {
 		v := float64(i) * step
-		ticks = append(ticks, plot.Tick{Value: v, Label: thousands(math.Round(v*1e6) / 1e6)})
+		ticks = append(ticks, plot.Tick{Value: v, Label: formatTick(math.Round(v*1e6) / 1e6)})
 	}
 	return ticks
 }
@@ -72,10 +72,10 @@ func evenTicks(_, most float64) []plot.Tick {
 // secondTicks are some, evenly spaced.
 func secondTicks(most float64, labelled bool) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
-	for i, step := 0, over(most/8); float64(i)*step <= most; i++ {
+	for i, step := 0, roundUp(most/8); float64(i)*step <= most; i++ {
 		t := plot.Tick{Value: float64(i) * step}
 		if labelled {
-			t.Label = thousands(math.Round(t.Value*1e6) / 1e6)
+			t.Label = formatTick(math.Round(t.Value*1e6) / 1e6)
 		}
 		ticks = append(ticks, t)
 	}

@@ -17,7 +17,7 @@ const pipelined = 500
 // locks that are absent or have another owner; oddTTL counts the locks whose TTL is not
 // within the lease. done is called with the progress.
 func checkHeld(t *holders.Target, n int, name func(i int) string, h holders.Holder, lease time.Duration, done func(int)) (lost, oddTTL int, err error) {
-	all, err := plain(t)
+	all, err := dialMasters(t)
 	if err != nil {
 		return 0, 0, fmt.Errorf("bench: check: %w", err)
 	}
@@ -35,7 +35,7 @@ func checkHeld(t *holders.Target, n int, name func(i int) string, h holders.Hold
 		for i := from; i < to; i++ {
 			conn := all[t.Lane(name(i))]
 			fields, err := redis.StringMap(conn.Receive())
-			if err != nil && !answered(err) {
+			if err != nil && !isServerError(err) {
 				return 0, 0, fmt.Errorf("bench: check: %w", err)
 			}
 			pttl, err := redis.Int64(conn.Receive())
@@ -62,26 +62,26 @@ func isHeldBy(h holders.Holder, i int, fields map[string]string) bool {
 	return false
 }
 
-// answered says whether an error is the server's answer, like WRONGTYPE, after
+// isServerError says whether an error is the server's answer, like WRONGTYPE, after
 // which the connection can be used.
-func answered(err error) bool {
+func isServerError(err error) bool {
 	var refused redis.Error
 	return errors.As(err, &refused)
 }
 
 // countKeys counts which of lock 0 to n-1 exist.
 func countKeys(t *holders.Target, n int, name func(i int) string, done func(int)) (int, error) {
-	return eachKey(t, "EXISTS", n, name, done)
+	return sumOverKeys(t, "EXISTS", n, name, done)
 }
 
 // deleteKeys deletes lock 0 to n-1 and counts which of them existed.
 func deleteKeys(t *holders.Target, n int, name func(i int) string, done func(int)) (int, error) {
-	return eachKey(t, "DEL", n, name, done)
+	return sumOverKeys(t, "DEL", n, name, done)
 }
 
-// eachKey gives the command to every key and adds up the answers.
-func eachKey(t *holders.Target, command string, n int, name func(i int) string, done func(int)) (int, error) {
-	all, err := plain(t)
+// sumOverKeys gives the command to every key and adds up the answers.
+func sumOverKeys(t *holders.Target, command string, n int, name func(i int) string, done func(int)) (int, error) {
+	all, err := dialMasters(t)
 	if err != nil {
 		return 0, fmt.Errorf("bench: %s: %w", command, err)
 	}

@@ -28,7 +28,7 @@ func TestCheckFindsEveryLostLock(t *testing.T) {
 			for i := range n {
 				require.NoError(t, h.Acquire(context.Background(), i))
 			}
-			require.Equal(t, n, h.Live())
+			require.Equal(t, n, h.CountHeld())
 			lost, odd, err := checkHeld(target, n, name, h, lease, func(int) {})
 			require.NoError(t, err)
 			require.Zero(t, lost)

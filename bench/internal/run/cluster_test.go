@@ -28,14 +28,14 @@ func TestEveryRowRunsOnACluster(t *testing.T) {
 	target, err := holders.ConnectCluster(t.Context(), []string{"127.0.0.1:1", c.Addrs()[1]})
 	require.NoError(t, err)
 	require.Len(t, target.Servers(), 3)
-	require.False(t, target.Own())
-	_, err = control(context.Background(), target, controlName, ControlLease)
+	require.False(t, target.IsOwn())
+	_, err = checkExpiry(context.Background(), target, controlName, ControlLease)
 	require.NoError(t, err)
 	const n = 60
 	p, err := NewParent(target, Plan{Drivers: holders.Drivers(), Locks: []int{n}, Lease: 2400 * time.Millisecond, Duration: 2400 * time.Millisecond}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	for _, r := range p.Rows(context.Background()) {
-		require.True(t, r.Sound(), "%+v", r)
+		require.True(t, r.IsSound(), "%+v", r)
 		require.Len(t, r.Masters, 3)
 		sum := 0.0
 		for _, m := range r.Masters {

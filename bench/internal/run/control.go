@@ -23,10 +23,10 @@ const (
 	controlPeriod = 10 * time.Millisecond
 )
 
-// control takes a lock, does not renew it and waits until it has expired. On a server that
+// checkExpiry takes a lock, does not renew it and waits until it has expired. On a server that
 // never lets a key expire, "lost 0" would mean nothing. It returns how long the
 // lock was there, and leaves no key.
-func control(ctx context.Context, t *holders.Target, name string, lease time.Duration) (time.Duration, error) {
+func checkExpiry(ctx context.Context, t *holders.Target, name string, lease time.Duration) (time.Duration, error) {
 	client, err := holders.NewClient(t, lock.Config{Lease: lease, FailFast: true}, func(conn redis.Conn, _ int) redis.Conn { return conn })
 	if err != nil {
 		return 0, err
@@ -64,14 +64,14 @@ func control(ctx context.Context, t *holders.Target, name string, lease time.Dur
 			return 0, fmt.Errorf("bench: the control lock, which nobody renews, is still there %v after it was taken for %v: this server does not let keys expire, or something renews them, so \"lost 0\" would mean nothing",
 				question.Sub(taken).Round(time.Millisecond), lease)
 		}
-		if wait(ctx, controlPeriod); ctx.Err() != nil {
+		if sleep(ctx, controlPeriod); ctx.Err() != nil {
 			return 0, errInterrupted
 		}
 	}
 }
 
-// wait waits for d or for the end of ctx.
-func wait(ctx context.Context, d time.Duration) {
+// sleep waits for d or for the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -21,7 +21,7 @@ func TestControlLockGoesByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
-			_, err := control(context.Background(), holders.OneServer(srv), controlName, ControlLease)
+			_, err := checkExpiry(context.Background(), holders.OneServer(srv), controlName, ControlLease)
 			require.NoError(t, err)
 			require.Empty(t, fixture.LockKeys(t, srv))
 		})
@@ -55,12 +55,12 @@ func TestControlLockThatIsRenewedIsAFault(t *testing.T) {
 	t.Parallel()
 	srv := fixture.Either(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("PEXPIRE", controlName, 10_000) })
-	_, err := control(context.Background(), holders.OneServer(srv), controlName, ControlLease)
+	_, err := checkExpiry(context.Background(), holders.OneServer(srv), controlName, ControlLease)
 	for range 10 {
 		if !fixture.NoAnswer(err) { // a machine that is too busy is asked again
 			break
 		}
-		_, err = control(context.Background(), holders.OneServer(srv), controlName, ControlLease)
+		_, err = checkExpiry(context.Background(), holders.OneServer(srv), controlName, ControlLease)
 	}
 	require.ErrorContains(t, err, "is still there")
 	require.Empty(t, fixture.LockKeys(t, srv))
@@ -71,7 +71,7 @@ func TestControlLockThatGoesTooEarlyIsAFault(t *testing.T) {
 	srv := fixture.Either(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("DEL", controlName) })
 	// So long a lease that no slow machine makes it look kept.
-	_, err := control(context.Background(), holders.OneServer(srv), controlName, time.Minute)
+	_, err := checkExpiry(context.Background(), holders.OneServer(srv), controlName, time.Minute)
 	require.ErrorContains(t, err, "before its lease")
 }
 
@@ -84,7 +84,7 @@ func TestControlLockIsReleasedWhenInterrupted(t *testing.T) {
 		defer cancel()
 		_ = waitFor(srv, controlName)
 	})
-	_, err := control(ctx, holders.OneServer(srv), controlName, time.Minute)
+	_, err := checkExpiry(ctx, holders.OneServer(srv), controlName, time.Minute)
 	wg.Wait()
 	require.ErrorIs(t, err, errInterrupted)
 	require.Empty(t, fixture.LockKeys(t, srv))

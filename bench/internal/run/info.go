@@ -11,9 +11,9 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
-// info is what INFO says in a section, by key; empty where it says nothing, as
+// readInfo is what INFO says in a section, by key; empty where it says nothing, as
 // the embedded server does.
-func info(conn redis.Conn, section string) map[string]string {
+func readInfo(conn redis.Conn, section string) map[string]string {
 	text, err := redis.String(conn.Do("INFO", section))
 	if err != nil {
 		return nil
@@ -27,9 +27,9 @@ func info(conn redis.Conn, section string) map[string]string {
 	return m
 }
 
-// reading is a decimal number from the server or the system; n/a if the text is
+// parseNumber is a decimal number from the server or the system; n/a if the text is
 // not a number.
-func reading(text string) report.Number {
+func parseNumber(text string) report.Number {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return report.Number{}
@@ -37,15 +37,15 @@ func reading(text string) report.Number {
 	return report.NumberOf(v)
 }
 
-// cpuOf is the CPU that the server has used so far, in seconds; n/a where INFO
+// readCPU is the CPU that the server has used so far, in seconds; n/a where INFO
 // does not say.
-func cpuOf(conn redis.Conn) report.Number {
-	m := info(conn, "cpu")
-	return reading(m["used_cpu_user"]).Plus(reading(m["used_cpu_sys"]))
+func readCPU(conn redis.Conn) report.Number {
+	m := readInfo(conn, "cpu")
+	return parseNumber(m["used_cpu_user"]).Plus(parseNumber(m["used_cpu_sys"]))
 }
 
-// use is what a target has done up to a moment.
-type use struct {
+// usage is what a target has done up to a moment.
+type usage struct {
 	cpus       []report.Number // s, of each master
 	scripts    report.Number   // calls of EVALSHA
 	scriptTime report.Number   // us in them
@@ -53,7 +53,7 @@ type use struct {
 }
 
 // cpu returns the CPU time of all masters.
-func (u use) cpu() report.Number {
+func (u usage) cpu() report.Number {
 	sum := report.NumberOf(0)
 	for _, c := range u.cpus {
 		sum = sum.Plus(c)
@@ -61,10 +61,10 @@ func (u use) cpu() report.Number {
 	return sum
 }
 
-// observe makes a server that bench started count its scripts from zero. Redis
+// resetScriptStats makes a server that bench started count its scripts from zero. Redis
 // before 7 refuses the first command.
-func observe(t *holders.Target) {
-	all, err := plain(t)
+func resetScriptStats(t *holders.Target) {
+	all, err := dialMasters(t)
 	if err != nil {
 		return // the row will say so
 	}
@@ -75,34 +75,34 @@ func observe(t *holders.Target) {
 	}
 }
 
-// useOf reads it. own says that bench started the server. Otherwise the
+// readUsage reads it. own says that bench started the server. Otherwise the
 // percentiles are left out, because they are of all its time and cannot be
 // subtracted.
-func useOf(t *holders.Target, own bool) use {
-	all, err := plain(t)
+func readUsage(t *holders.Target, own bool) usage {
+	all, err := dialMasters(t)
 	if err != nil {
-		return use{cpus: make([]report.Number, len(t.Servers()))}
+		return usage{cpus: make([]report.Number, len(t.Servers()))}
 	}
 	defer all.close()
-	u := use{scripts: report.NumberOf(0), scriptTime: report.NumberOf(0)}
+	u := usage{scripts: report.NumberOf(0), scriptTime: report.NumberOf(0)}
 	for _, conn := range all {
-		u.cpus = append(u.cpus, cpuOf(conn))
+		u.cpus = append(u.cpus, readCPU(conn))
 		calls := map[string]string{}
-		if stats := info(conn, "commandstats"); len(stats) > 0 {
+		if stats := readInfo(conn, "commandstats"); len(stats) > 0 {
 			// A command that was not called has no line there.
-			calls = keyed(cmp.Or(stats["cmdstat_evalsha"], "calls=0,usec=0"))
+			calls = parsePairs(cmp.Or(stats["cmdstat_evalsha"], "calls=0,usec=0"))
 		}
-		u.scripts, u.scriptTime = u.scripts.Plus(reading(calls["calls"])), u.scriptTime.Plus(reading(calls["usec"]))
+		u.scripts, u.scriptTime = u.scripts.Plus(parseNumber(calls["calls"])), u.scriptTime.Plus(parseNumber(calls["usec"]))
 		if own {
-			times := keyed(info(conn, "latencystats")["latency_percentiles_usec_evalsha"])
-			u.p99, u.most = reading(times["p99"]), reading(times["p100"])
+			times := parsePairs(readInfo(conn, "latencystats")["latency_percentiles_usec_evalsha"])
+			u.p99, u.most = parseNumber(times["p99"]), parseNumber(times["p100"])
 		}
 	}
 	return u
 }
 
-// keyed splits "calls=3,usec=1459".
-func keyed(text string) map[string]string {
+// parsePairs splits "calls=3,usec=1459".
+func parsePairs(text string) map[string]string {
 	m := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
 		if key, value, ok := strings.Cut(part, "="); ok {

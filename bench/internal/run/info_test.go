@@ -29,7 +29,7 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Do("EVALSHA", sha, 0)
 	require.NoError(t, err)
-	before := useOf(holders.OneServer(srv), false)
+	before := readUsage(holders.OneServer(srv), false)
 	require.True(t, before.scripts.Known)
 	settings, err := redis.Strings(conn.Do("CONFIG", "GET", "latency-tracking*"))
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 		p, err := NewParent(holders.OneServer(srv), Plan{Drivers: []holders.Driver{d}, Locks: []int{10}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &fixture.Log{}, noProgress{})
 		require.NoError(t, err)
 		rows := p.Rows(context.Background())
-		require.NoError(t, report.Sound(rows), "%+v", rows)
+		require.NoError(t, report.CheckSound(rows), "%+v", rows)
 		return rows[0]
 	}
 	connected, err := redistest.Connect(t.Context(), srv.URL())
@@ -52,7 +52,7 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 	after, err := redis.Strings(conn.Do("CONFIG", "GET", "latency-tracking*"))
 	require.NoError(t, err)
 	require.Equal(t, settings, after)
-	require.Greater(t, useOf(holders.OneServer(srv), false).scripts.Value, before.scripts.Value, "its counts go on")
+	require.Greater(t, readUsage(holders.OneServer(srv), false).scripts.Value, before.scripts.Value, "its counts go on")
 
 	own := one(srv)
 	// A call that straddles an end is in Redis' count and not yet in ours.
@@ -70,5 +70,5 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 
 func TestEmbeddedServerTellsNothing(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, use{cpus: make([]report.Number, 1)}, useOf(holders.OneServer(fixture.Mini(t)), true))
+	require.Equal(t, usage{cpus: make([]report.Number, 1)}, readUsage(holders.OneServer(fixture.Mini(t)), true))
 }

@@ -30,7 +30,7 @@ func WatchMachine(t *holders.Target) *Machine {
 	stat, _ := os.ReadFile("/proc/stat")
 	busy, processors := busyTime(string(stat))
 	return &Machine{
-		target: t, begun: time.Now(), busy: busy, own: ownTime(t),
+		target: t, begun: time.Now(), busy: busy, own: ownCPUTime(t),
 		load: report.Load{Processors: processors, Average: loadAverage(string(average))},
 	}
 }
@@ -41,13 +41,13 @@ func (m *Machine) Load() report.Load {
 	stat, _ := os.ReadFile("/proc/stat")
 	busy, _ := busyTime(string(stat))
 	l := m.load
-	l.Others = others(busy.Minus(m.busy), ownTime(m.target).Minus(m.own), time.Since(m.begun).Seconds())
+	l.Others = usedByOthers(busy.Minus(m.busy), ownCPUTime(m.target).Minus(m.own), time.Since(m.begun).Seconds())
 	return l
 }
 
-// others returns how much other programs used the processors. busy is the time in which
+// usedByOthers returns how much other programs used the processors. busy is the time in which
 // the machine was busy, own the time that bench itself used.
-func others(busy, own report.Number, seconds float64) report.Number {
+func usedByOthers(busy, own report.Number, seconds float64) report.Number {
 	switch {
 	case !busy.Known || !own.Known || busy.Value < own.Value/2: // some sandboxes show a machine that does nothing
 		return report.Number{}
@@ -55,12 +55,12 @@ func others(busy, own report.Number, seconds float64) report.Number {
 	return report.NumberOf(max(busy.Value-own.Value, 0)).Per(seconds)
 }
 
-// ownTime is the CPU that this process, the rows that have ended, and a Redis on
+// ownCPUTime is the CPU that this process, the rows that have ended, and a Redis on
 // this machine have used.
-func ownTime(t *holders.Target) report.Number {
+func ownCPUTime(t *holders.Target) report.Number {
 	own := cpuTime().Plus(childTime())
-	if local(t) && t.Servers()[0].Kind() != redistest.Mini { // which is in this process
-		own = own.Plus(useOf(t, false).cpu())
+	if isLocal(t) && t.Servers()[0].Kind() != redistest.Mini { // which is in this process
+		own = own.Plus(readUsage(t, false).cpu())
 	}
 	return own
 }
@@ -68,7 +68,7 @@ func ownTime(t *holders.Target) report.Number {
 // loadAverage reads /proc/loadavg: the average of one minute is first.
 func loadAverage(text string) report.Number {
 	first, _, _ := strings.Cut(text, " ")
-	return reading(first)
+	return parseNumber(first)
 }
 
 // busyTime reads /proc/stat: the seconds in which the processors were not idle,
@@ -81,7 +81,7 @@ func busyTime(text string) (busy report.Number, processors int) {
 		case len(fields) > 8 && fields[0] == "cpu":
 			busy = report.NumberOf(0)
 			for _, i := range []int{1, 2, 3, 8} { // user, nice, system, steal
-				busy = busy.Plus(reading(fields[i]))
+				busy = busy.Plus(parseNumber(fields[i]))
 			}
 			busy = busy.Times(1.0 / ticksPerSecond)
 		case len(fields) > 0 && strings.HasPrefix(fields[0], "cpu"):

@@ -28,11 +28,11 @@ func TestBusyTimeIsThatOfPrograms(t *testing.T) {
 
 func TestOtherProgramsAreWhatIsLeft(t *testing.T) {
 	n := report.NumberOf[float64]
-	require.Equal(t, n(1.5), others(n(20), n(5), 10))
-	require.Equal(t, n(0), others(n(4.9), n(5), 10), "clocks differ a little")
-	require.Equal(t, report.Number{}, others(n(0), n(5), 10), "the machine cannot have done less than we")
-	require.Equal(t, report.Number{}, others(report.Number{}, n(0), 10))
-	require.Equal(t, report.Number{}, others(n(20), report.Number{}, 10))
+	require.Equal(t, n(1.5), usedByOthers(n(20), n(5), 10))
+	require.Equal(t, n(0), usedByOthers(n(4.9), n(5), 10), "clocks differ a little")
+	require.Equal(t, report.Number{}, usedByOthers(n(0), n(5), 10), "the machine cannot have done less than we")
+	require.Equal(t, report.Number{}, usedByOthers(report.Number{}, n(0), 10))
+	require.Equal(t, report.Number{}, usedByOthers(n(20), report.Number{}, 10))
 }
 
 func TestMachineIsWatchedWhereItCanBe(t *testing.T) {

@@ -33,7 +33,7 @@ const (
 func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (report.Max, []report.Row) {
 	found := report.Max{Driver: driver, LeaseMs: p.plan.Lease.Milliseconds()}
 	bound := fmt.Sprintf("the limit of %s locks that bench has", report.Count(limit))
-	if most, free := byMemory(); most < limit {
+	if most, free := limitByMemory(); most < limit {
 		limit, bound = most, fmt.Sprintf("memory: more locks could take over 80\u00a0%% of the %s\u00a0MiB that are free here", report.Count(free>>20))
 	}
 	var rows []report.Row
@@ -41,21 +41,21 @@ func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (repo
 	try := func(n int) report.Row {
 		r := report.Row{Driver: driver, Locks: n}
 		p.progress.Start([]int{n})
-		err := p.ready(ctx)
+		err := p.awaitServer(ctx)
 		p.progress.Begin(r, time.Now())
 		if err != nil {
 			r.Faults = []string{"not run: " + report.OneLine(err)}
 		} else {
-			r = p.row(ctx, r, p.tries)
+			r = p.runRow(ctx, r, p.trials)
 		}
-		p.tries++
+		p.trials++
 		p.progress.End(time.Now())
-		p.tell(r)
+		p.reportRow(r)
 		return r
 	}
 	keeps := func(n int) (kept, goOn bool) {
 		r := try(n)
-		if _, saturated := r.GaveOut(local(p.target)); ctx.Err() == nil && !r.KeptUp(p.plan.Lease) && !saturated {
+		if _, saturated := r.GaveOut(isLocal(p.target)); ctx.Err() == nil && !r.KeptUp(p.plan.Lease) && !saturated {
 			r = try(n)
 		}
 		if ctx.Err() != nil {
@@ -72,7 +72,7 @@ func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (repo
 		case found.Kept:
 			found.Renewals = r.RenewalsPerSecond
 		case found.TooMany:
-			found.GaveOut, _ = r.GaveOut(local(p.target))
+			found.GaveOut, _ = r.GaveOut(isLocal(p.target))
 		}
 	}
 	if found.TooMany == 0 {
@@ -110,9 +110,9 @@ func search(start, limit int, keeps func(n int) (kept, goOn bool)) (most, tooMan
 	}
 }
 
-// byMemory is how many locks surely find room in the memory that is free, and how
+// limitByMemory is how many locks surely find room in the memory that is free, and how
 // much that is. Where the system does not tell, there is no bound.
-func byMemory() (locks, free int) {
+func limitByMemory() (locks, free int) {
 	const unbounded = math.MaxInt / 4 // twice as many can be asked for
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -130,9 +130,9 @@ func byMemory() (locks, free int) {
 	return unbounded, 0
 }
 
-// local says whether the servers of a target run on this machine, as far as their
+// isLocal says whether the servers of a target run on this machine, as far as their
 // addresses tell.
-func local(t *holders.Target) bool {
+func isLocal(t *holders.Target) bool {
 	for _, srv := range t.Servers() {
 		host, _, err := net.SplitHostPort(srv.Addr())
 		ip := net.ParseIP(host)

@@ -18,31 +18,31 @@ const samplePeriod = 100 * time.Millisecond
 
 // measure holds the locks and fills the row.
 func (r *rowRun) measure() error {
-	r.event(event{Phase: phaseSettle})
+	r.send(event{Phase: phaseSettle})
 	debug.FreeOSMemory() // what taking the locks needed is not the hold's
-	settle(r.holder, r.cfg.Lease, r.stop, func() { r.event(event{Phase: phaseSettle}) })
+	settle(r.holder, r.cfg.Lease, r.stop, func() { r.send(event{Phase: phaseSettle}) })
 	ownPeak := resetPeakRSS()
 	if r.cfg.Own {
-		observe(r.target)
+		resetScriptStats(r.target)
 	}
 	r.holder.Begin()
-	gcs, before := gcCycles(), useOf(r.target, r.cfg.Own)
+	gcs, before := gcCycles(), readUsage(r.target, r.cfg.Own)
 	begun, cpu := time.Now(), cpuTime()
 
-	goroutines := r.hold(PhaseHold, r.cfg.Duration)
+	goroutines := r.holdFor(PhaseHold, r.cfg.Duration)
 
 	held, cpu := time.Since(begun).Seconds(), cpuTime().Minus(cpu)
 	c := r.holder.Counters()
-	after := useOf(r.target, r.cfg.Own)
+	after := readUsage(r.target, r.cfg.Own)
 	gcs = gcCycles() - gcs
 	if ownPeak {
 		r.row.RSS = peakRSS()
 	}
-	if r.unwanted() {
+	if r.isUnwanted() {
 		return nil
 	}
-	if r.holder.Live() == 0 {
-		r.fault(fmt.Errorf("bench: after %.1f\u00a0s of the hold no lock was held any more", held))
+	if r.holder.CountHeld() == 0 {
+		r.addFault(fmt.Errorf("bench: after %.1f\u00a0s of the hold no lock was held any more", held))
 	}
 	n := float64(c.Renewals)
 	r.row.HoldSeconds = report.NumberOf(held)
@@ -55,10 +55,10 @@ func (r *rowRun) measure() error {
 	r.row.Scripts = after.scripts.Minus(before.scripts)
 	r.row.ScriptMean = after.scriptTime.Minus(before.scriptTime).Per(r.row.Scripts.Value)
 	r.row.ScriptP99, r.row.ScriptMax = report.P99(after.p99, r.row.Scripts), after.most
-	r.row.Cores = coresOf(cpu, before, after, held)
+	r.row.Cores = coresUsed(cpu, before, after, held)
 	r.row.Goroutines = report.NumberOf(goroutines)
 	r.row.ServerCPUSeconds = after.cpu().Minus(before.cpu())
-	if r.target.Cluster() {
+	if r.target.IsCluster() {
 		for lane, renewed := range c.ByLane {
 			r.row.Masters = append(r.row.Masters, report.Master{
 				Address: r.target.Address(lane), Renewals: report.NumberOf(renewed), CPU: after.cpus[lane].Minus(before.cpus[lane]),
@@ -71,17 +71,17 @@ func (r *rowRun) measure() error {
 		r.row.LateP99 = report.P99(report.Milliseconds(c.P99), r.row.Renewals)
 	}
 	if r.cfg.Watch > 0 {
-		r.hold(PhaseWatch, r.cfg.Watch)
+		r.holdFor(PhaseWatch, r.cfg.Watch)
 	}
 	r.row.Heap = liveHeap()
 
-	lost, oddTTL, err := checkHeld(r.target, r.cfg.Locks, r.name, r.holder, r.cfg.Lease, r.progress("check"))
+	lost, oddTTL, err := checkHeld(r.target, r.cfg.Locks, r.name, r.holder, r.cfg.Lease, r.progressOf("check"))
 	if err != nil {
-		lost, r.gone = r.cfg.Locks, true
-		r.fault(fmt.Errorf("no lock can be checked on the server, so all count as lost: %s", report.OneLine(err)))
+		lost, r.serverGone = r.cfg.Locks, true
+		r.addFault(fmt.Errorf("no lock can be checked on the server, so all count as lost: %s", report.OneLine(err)))
 	}
 	if oddTTL > 0 {
-		r.fault(fmt.Errorf("bench: check: %d locks have no TTL, or one that is longer than the lease", oddTTL))
+		r.addFault(fmt.Errorf("bench: check: %d locks have no TTL, or one that is longer than the lease", oddTTL))
 	}
 	r.row.Lost = report.NumberOf(lost)
 	// Renewal continues until the release, so locks that are missed during the check count.
@@ -107,11 +107,11 @@ func settle(m interface {
 	}
 }
 
-// hold waits for d, or until nothing is held any more or wanted, and returns the
+// holdFor waits for d, or until nothing is held any more or wanted, and returns the
 // most goroutines seen.
-func (r *rowRun) hold(phase string, d time.Duration) (goroutines int) {
+func (r *rowRun) holdFor(phase string, d time.Duration) (goroutines int) {
 	begun := time.Now()
-	r.event(event{Phase: phase})
+	r.send(event{Phase: phase})
 	end := time.NewTimer(d)
 	defer end.Stop()
 	sample := time.NewTimer(0)
@@ -131,16 +131,16 @@ func (r *rowRun) hold(phase string, d time.Duration) (goroutines int) {
 				continue
 			}
 			looked = now
-			r.event(event{Phase: phase, Done: int(now.Sub(begun) / time.Second)})
-			if r.holder.Live() == 0 {
+			r.send(event{Phase: phase, Done: int(now.Sub(begun) / time.Second)})
+			if r.holder.CountHeld() == 0 {
 				return goroutines
 			}
 		}
 	}
 }
 
-// coresOf is what a client and the servers used in some seconds.
-func coresOf(client report.Number, before, after use, seconds float64) report.Cores {
+// coresUsed is what a client and the servers used in some seconds.
+func coresUsed(client report.Number, before, after usage, seconds float64) report.Cores {
 	c := report.Cores{Client: client.Per(seconds), All: after.cpu().Minus(before.cpu()).Per(seconds)}
 	for lane := range after.cpus {
 		if one := after.cpus[lane].Minus(before.cpus[lane]).Per(seconds); one.Known && (!c.Redis.Known || one.Value > c.Redis.Value) {

@@ -24,7 +24,7 @@ type idle struct {
 	live int
 }
 
-func (h idle) Live() int { return h.live }
+func (h idle) CountHeld() int { return h.live }
 
 func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 	const n, lease = 20, time.Second
@@ -33,7 +33,7 @@ func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 			t.Parallel()
 			r := &rowRun{
 				cfg:    rowConfig{Driver: "idle", Locks: n, Lease: lease, Duration: lease, Prefix: "twin:"},
-				target: holders.OneServer(fixture.Either(t)), stop: make(chan struct{}), event: func(event) {},
+				target: holders.OneServer(fixture.Either(t)), stop: make(chan struct{}), send: func(event) {},
 			}
 			d, _ := holders.DriverNamed(report.Sweep)
 			h, err := holders.Hold(d, r.target, r.cfg.Prefix, n, lease)
@@ -44,7 +44,7 @@ func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 			h.Close() // which ends the renewals
 			r.holder = &holders.Holding{Holder: idle{h.Holder, live}, Meter: h.Meter}
 			require.NoError(t, r.measure())
-			require.False(t, r.row.Sound())
+			require.False(t, r.row.IsSound())
 			require.Equal(t, float64(n), r.row.Missed.Value, "the meter sees it, whatever the driver believes")
 			if live > 0 {
 				require.Equal(t, float64(n), r.row.Lost.Value)
@@ -58,8 +58,8 @@ func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 func TestLoadThatLosesLocksWhileTheyAreTakenIsGivenUp(t *testing.T) {
 	t.Parallel()
 	taken := 0
-	r := &rowRun{cfg: rowConfig{Locks: 3}, stop: make(chan struct{}), event: func(event) {}}
-	err := r.each("acquire", 3, func(ctx context.Context, i int) error {
+	r := &rowRun{cfg: rowConfig{Locks: 3}, stop: make(chan struct{}), send: func(event) {}}
+	err := r.forEachLock("acquire", 3, func(ctx context.Context, i int) error {
 		if i == 0 {
 			return nil
 		}
@@ -79,12 +79,12 @@ func TestLocksLostBeforeAllAreAcquiredAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	defer h.Close()
 	r.holder = &holders.Holding{Holder: idle{h.Holder, 2396}, Meter: h.Meter}
-	require.EqualError(t, r.keepsUp(5000), "5,000 of the 10,000 locks were acquired when some of them were lost already, so the rest was not acquired: the load is more than driver and server can do")
+	require.EqualError(t, r.checkKept(5000), "5,000 of the 10,000 locks were acquired when some of them were lost already, so the rest was not acquired: the load is more than driver and server can do")
 	require.Equal(t, report.NumberOf(2604), r.row.Lost)
 	require.Equal(t, ", 10,000 locks: lost 2,604 locks", report.Row{Locks: 10_000, Lost: r.row.Lost}.Losses())
 
 	kept := &rowRun{cfg: r.cfg, stop: r.stop, holder: r.holder}
-	require.NoError(t, kept.keepsUp(2396))
+	require.NoError(t, kept.checkKept(2396))
 	require.Equal(t, report.Number{}, kept.row.Lost)
 }
 
@@ -96,20 +96,20 @@ func (loser) Release(context.Context, int) error { return fmt.Errorf("release: %
 func TestLocksLostBeforeTheirReleaseAreCounted(t *testing.T) {
 	t.Parallel()
 	target := holders.OneServer(fixture.Mini(t))
-	r := &rowRun{cfg: rowConfig{Locks: 1200, Lease: time.Second, Prefix: "loser:"}, stop: make(chan struct{}), event: func(event) {}, target: target}
+	r := &rowRun{cfg: rowConfig{Locks: 1200, Lease: time.Second, Prefix: "loser:"}, stop: make(chan struct{}), send: func(event) {}, target: target}
 	h, err := holders.Hold(holders.Drivers()[0], target, "loser:", 1200, time.Second)
 	require.NoError(t, err)
 	defer h.Close()
 	r.holder = &holders.Holding{Holder: loser{h.Holder}, Meter: h.Meter}
 	r.row.Missed, r.row.Lost = report.NumberOf(0), report.NumberOf(0)
-	require.ErrorContains(t, r.giveBack(), "lost after the check")
+	require.ErrorContains(t, r.releaseAll(), "lost after the check")
 	require.Contains(t, r.row.Losses(), "lost 1,200 locks")
 }
 
 func TestFirstErrorEndsEach(t *testing.T) {
 	t.Parallel()
-	r := &rowRun{cfg: rowConfig{}, stop: make(chan struct{}), event: func(event) {}}
-	err := r.each("acquire", 10_000, func(_ context.Context, i int) error {
+	r := &rowRun{cfg: rowConfig{}, stop: make(chan struct{}), send: func(event) {}}
+	err := r.forEachLock("acquire", 10_000, func(_ context.Context, i int) error {
 		_, err := strconv.Atoi(strings.Repeat("x", i/100))
 		return err
 	}, func(int) error { return nil })

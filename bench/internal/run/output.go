@@ -53,7 +53,7 @@ func (o *rowOutput) Write(b []byte) (int, error) {
 		if !whole {
 			return n, nil
 		}
-		o.line(string(o.rest))
+		o.addLine(string(o.rest))
 		o.rest, b = o.rest[:0], rest
 	}
 }
@@ -64,7 +64,7 @@ var (
 	digits  = regexp.MustCompile(`\d+`)
 )
 
-func (o *rowOutput) line(text string) {
+func (o *rowOutput) addLine(text string) {
 	o.all++
 	text = strings.TrimRight(text, "\r")
 	stamp := logTime.FindString(text)
@@ -97,34 +97,34 @@ func (o *rowOutput) line(text string) {
 // writeTo shows the lines, if there are any.
 func (o *rowOutput) writeTo(w io.Writer) {
 	if len(o.rest) > 0 {
-		o.line(string(o.rest))
+		o.addLine(string(o.rest))
 		o.rest = nil
 	}
 	if o.all == 0 {
 		return
 	}
-	fmt.Fprintf(w, "bench: %s: the row's process wrote %s:\n", o.name, lines(o.all))
+	fmt.Fprintf(w, "bench: %s: the row's process wrote %s:\n", o.name, countOfLines(o.all))
 	for _, line := range o.lines {
 		times := ""
 		if line.count > 1 {
 			times = report.Count(line.count) + " like this: "
 		}
-		fmt.Fprintf(w, "bench:   %s%s\n", times, printable(line.text))
+		fmt.Fprintf(w, "bench:   %s%s\n", times, toPrintable(line.text))
 	}
 	if o.omitted > 0 {
-		fmt.Fprintf(w, "bench:   and %s that are not shown\n", lines(o.omitted))
+		fmt.Fprintf(w, "bench:   and %s that are not shown\n", countOfLines(o.omitted))
 	}
 }
 
-func lines(n int) string {
+func countOfLines(n int) string {
 	if n == 1 {
 		return "1 line"
 	}
 	return report.Count(n) + " lines"
 }
 
-// printable is text without what a terminal would obey.
-func printable(text string) string {
+// toPrintable is text without what a terminal would obey.
+func toPrintable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' || r == 0x7f || r == utf8.RuneError {
 			return '?'

@@ -33,18 +33,18 @@ const (
 // goroutine calls Control, Rows and Max; Kill may be called by any.
 type Parent struct {
 	// immutable
-	target   *holders.Target
-	plan     Plan
-	command  []string // of a row's process
-	env      []string // added to this process's environment
-	run      string   // part of every lock's name
-	hang     time.Duration
-	out      io.Writer // what goes wrong
-	progress Progress
+	target      *holders.Target
+	plan        Plan
+	command     []string // of a row's process
+	env         []string // added to this process's environment
+	runID       string   // part of every lock's name
+	hangTimeout time.Duration
+	out         io.Writer // what goes wrong
+	progress    Progress
 
-	down    bool         // the server did not answer before the last row
-	tries   int          // rows of Max so far
-	outputs []*rowOutput // of the rows since the last showOutputs
+	serverDown bool         // the server did not answer before the last row
+	trials     int          // rows of Max so far
+	outputs    []*rowOutput // of the rows since the last showOutputs
 
 	mu     sync.Mutex // guards what follows
 	child  *exec.Cmd  // that runs; nil between rows
@@ -63,7 +63,7 @@ func NewParent(t *holders.Target, p Plan, out io.Writer, told Progress) (*Parent
 	}
 	return &Parent{
 		target: t, plan: p, command: []string{exe}, env: []string{RowEnv + "=1"},
-		run: strings.ToLower(crand.Text()[:6]), hang: hangTimeout, out: out, progress: told,
+		runID: strings.ToLower(crand.Text()[:6]), hangTimeout: hangTimeout, out: out, progress: told,
 	}, nil
 }
 
@@ -71,7 +71,7 @@ func NewParent(t *holders.Target, p Plan, out io.Writer, told Progress) (*Parent
 // takes about ControlLease. It returns how long the lock was there. An error says
 // that "lost 0" would mean nothing on this server.
 func (p *Parent) Control(ctx context.Context) (time.Duration, error) {
-	return control(ctx, p.target, "wheellock:bench:"+p.run+":control", ControlLease)
+	return checkExpiry(ctx, p.target, "wheellock:bench:"+p.runID+":control", ControlLease)
 }
 
 // Rows measures every driver at every number of locks, once, in random order, and
@@ -98,7 +98,7 @@ func (p *Parent) Rows(ctx context.Context) []report.Row {
 	defer p.showOutputs()
 	for k, at := range order {
 		r := report.Row{Driver: places[at].driver, Locks: places[at].locks}
-		err := p.ready(ctx)
+		err := p.awaitServer(ctx)
 		if ctx.Err() != nil {
 			fmt.Fprintln(p.out, "bench: interrupted; no lock is held")
 			break
@@ -107,10 +107,10 @@ func (p *Parent) Rows(ctx context.Context) []report.Row {
 		if err != nil {
 			r.Faults = []string{"not run: " + report.OneLine(err)}
 		} else {
-			r = p.row(ctx, r, k)
+			r = p.runRow(ctx, r, k)
 		}
 		p.progress.End(time.Now())
-		p.tell(r)
+		p.reportRow(r)
 		if r.Interrupted && !r.Lost.Known {
 			break
 		}
@@ -136,8 +136,8 @@ func (p *Parent) showOutputs() {
 	p.outputs = nil
 }
 
-// tell reports a bad row at once.
-func (p *Parent) tell(r report.Row) {
+// reportRow reports a bad row at once.
+func (p *Parent) reportRow(r report.Row) {
 	switch {
 	case r.Interrupted && len(r.Faults) == 0:
 		fmt.Fprintf(p.out, "bench: interrupted; %s locks released, none is left\n", report.Count(r.Released))
@@ -149,21 +149,21 @@ func (p *Parent) tell(r report.Row) {
 	}
 }
 
-// ready waits for the server to answer. After a wait without an answer it asks
+// awaitServer waits for the server to answer. After a wait without an answer it asks
 // only once per row.
-func (p *Parent) ready(ctx context.Context) error {
+func (p *Parent) awaitServer(ctx context.Context) error {
 	deadline := time.Now().Add(outageBound)
 	for {
 		err := ping(ctx, p.target)
 		if err == nil || ctx.Err() != nil {
-			p.down = false
+			p.serverDown = false
 			return err
 		}
-		if p.down || time.Now().After(deadline) {
-			p.down = true
+		if p.serverDown || time.Now().After(deadline) {
+			p.serverDown = true
 			return fmt.Errorf("Redis does not answer: %w", err) //lint:ignore ST1005 a name
 		}
-		wait(ctx, 50*time.Millisecond)
+		sleep(ctx, 50*time.Millisecond)
 	}
 }
 
@@ -183,9 +183,9 @@ func ping(ctx context.Context, t *holders.Target) error {
 	return nil
 }
 
-// row runs r in a process of its own. When ctx ends, the process is told to
+// runRow runs r in a process of its own. When ctx ends, the process is told to
 // release its locks.
-func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
+func (p *Parent) runRow(ctx context.Context, r report.Row, number int) report.Row {
 	fail := func(err error) report.Row {
 		r.Faults = append(r.Faults, report.OneLine(err))
 		return r
@@ -209,8 +209,8 @@ func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
 		return fail(fmt.Errorf("the row's process cannot be started: %w", err))
 	}
 	cfg, err := json.Marshal(rowConfig{
-		URL: p.target.Seed(), Cluster: p.target.Cluster(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.run, number),
-		Own: p.target.Own(), Driver: r.Driver, Locks: r.Locks, Lease: p.plan.Lease, Duration: p.plan.Duration, Watch: p.plan.WatchOf(r.Locks),
+		URL: p.target.Seed(), Cluster: p.target.IsCluster(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.runID, number),
+		Own: p.target.IsOwn(), Driver: r.Driver, Locks: r.Locks, Lease: p.plan.Lease, Duration: p.plan.Duration, Watch: p.plan.WatchOf(r.Locks),
 	})
 	if err == nil {
 		_, err = stdin.Write(append(cfg, '\n'))
@@ -219,7 +219,7 @@ func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
 	defer unwanted()
 
 	kill := func() { _ = cmd.Process.Kill() }
-	result, hung := p.follow(stdout, kill)
+	result, hung := p.followEvents(stdout, kill)
 	// Whatever it has said, it has nothing left to do.
 	over := time.AfterFunc(endTimeout, kill)
 	ended := p.wait(cmd)
@@ -228,7 +228,7 @@ func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
 	case result != nil:
 		return *result
 	case hung != "":
-		err = fmt.Errorf("no progress for %v in its phase %q: killed; its locks expire with their lease of %v", p.hang, hung, p.plan.Lease)
+		err = fmt.Errorf("no progress for %v in its phase %q: killed; its locks expire with their lease of %v", p.hangTimeout, hung, p.plan.Lease)
 	case ended != nil:
 		err = fmt.Errorf("the row's process died: %w; its locks expire with their lease of %v", ended, p.plan.Lease)
 	default:
@@ -237,17 +237,17 @@ func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
 	return fail(err)
 }
 
-// follow reads a row's events until its result, or until its output ends. When
+// followEvents reads a row's events until its result, or until its output ends. When
 // there is no progress for too long it calls kill and returns the phase.
-func (p *Parent) follow(events io.Reader, kill func()) (result *report.Row, hung string) {
+func (p *Parent) followEvents(events io.Reader, kill func()) (result *report.Row, hung string) {
 	var killed atomic.Bool
-	alive := time.AfterFunc(p.hang, func() {
+	alive := time.AfterFunc(p.hangTimeout, func() {
 		killed.Store(true)
 		kill()
 	})
 	defer alive.Stop()
 	cpu := newCPUSampler(p.target, p.plan.Watch)
-	defer cpu.end()
+	defer cpu.stopSampling()
 	phase := "start"
 	for dec := json.NewDecoder(events); ; {
 		var e event
@@ -258,12 +258,12 @@ func (p *Parent) follow(events io.Reader, kill func()) (result *report.Row, hung
 			return nil, ""
 		}
 		if e.Result != nil {
-			e.Result.ServerCPU = cpu.end()
+			e.Result.ServerCPU = cpu.stopSampling()
 			return e.Result, ""
 		}
 		phase = e.Phase
-		alive.Reset(p.hang)
-		cpu.phase(phase)
+		alive.Reset(p.hangTimeout)
+		cpu.enterPhase(phase)
 		p.progress.Step(phase, e.Done, time.Now())
 	}
 }

@@ -36,16 +36,16 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 			require.NoError(t, err)
 			p.env = []string{RowEnv + "=" + mode}
 			if mode == "hang" {
-				p.hang = 500 * time.Millisecond
+				p.hangTimeout = 500 * time.Millisecond
 			}
 			rows := p.Rows(context.Background())
 			require.Len(t, rows, 2, "the run goes on")
 			for _, r := range rows {
-				require.False(t, r.Sound())
+				require.False(t, r.IsSound())
 				require.False(t, r.Missed.Known)
 				require.Contains(t, strings.Join(r.Faults, "\n"), says)
 			}
-			require.Error(t, report.Sound(rows))
+			require.Error(t, report.CheckSound(rows))
 			require.Contains(t, out.String(), says)
 			if mode == "die" {
 				_, after, found := strings.Cut(out.String(), "the row's process wrote ")

@@ -8,8 +8,8 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
-// plain opens a connection to each master that shares no code with holders.
-func plain(t *holders.Target) (conns, error) {
+// dialMasters opens a connection to each master that shares no code with holders.
+func dialMasters(t *holders.Target) (conns, error) {
 	var all conns
 	for _, srv := range t.Servers() {
 		conn, err := srv.Dial()

@@ -61,10 +61,10 @@ func RowMain(stdin io.Reader, stdout io.Writer) int {
 		defer mu.Unlock()
 		_ = enc.Encode(e)
 	}
-	r := &rowRun{cfg: cfg, stop: stop, event: send}
+	r := &rowRun{cfg: cfg, stop: stop, send: send}
 	r.row.Driver, r.row.Locks = cfg.Driver, cfg.Locks
 	if err := r.run(); err != nil {
-		r.fault(err)
+		r.addFault(err)
 	}
 	send(event{Result: &r.row})
 	return 0
@@ -73,23 +73,23 @@ func RowMain(stdin io.Reader, stdout io.Writer) int {
 // rowRun is one row being measured.
 type rowRun struct {
 	// immutable
-	cfg   rowConfig
-	stop  <-chan struct{} // closed when the row is not wanted any more
-	event func(event)
+	cfg  rowConfig
+	stop <-chan struct{} // closed when the row is not wanted any more
+	send func(event)
 
-	target *holders.Target
-	holder *holders.Holding
-	gone   bool // the server did not answer any more
-	row    report.Row
+	target     *holders.Target
+	holder     *holders.Holding
+	serverGone bool // the server did not answer any more
+	row        report.Row
 }
 
 func (r *rowRun) name(i int) string { return r.cfg.Prefix + strconv.Itoa(i) }
 
-func (r *rowRun) fault(err error) {
+func (r *rowRun) addFault(err error) {
 	r.row.Faults = append(r.row.Faults, report.OneLine(err))
 }
 
-func (r *rowRun) unwanted() bool {
+func (r *rowRun) isUnwanted() bool {
 	select {
 	case <-r.stop:
 		return true
@@ -98,14 +98,14 @@ func (r *rowRun) unwanted() bool {
 	}
 }
 
-// progress returns a function that reports the progress of a phase.
-func (r *rowRun) progress(phase string) func(int) {
-	r.event(event{Phase: phase})
+// progressOf returns a function that reports the progress of a phase.
+func (r *rowRun) progressOf(phase string) func(int) {
+	r.send(event{Phase: phase})
 	last := time.Now()
 	return func(done int) {
 		if now := time.Now(); now.Sub(last) >= eventPeriod {
 			last = now
-			r.event(event{Phase: phase, Done: done})
+			r.send(event{Phase: phase, Done: done})
 		}
 	}
 }
@@ -126,44 +126,44 @@ func (r *rowRun) run() error {
 		return err
 	}
 	defer r.holder.Close()
-	begun, cpu, before := time.Now(), cpuTime(), useOf(r.target, false)
-	err = r.takeAll()
+	begun, cpu, before := time.Now(), cpuTime(), readUsage(r.target, false)
+	err = r.acquireAll()
 	took := time.Since(begun).Seconds()
 	r.row.AcquireSeconds = report.NumberOf(took)
-	r.row.Cores = coresOf(cpuTime().Minus(cpu), before, useOf(r.target, false), took)
-	if err == nil && !r.unwanted() {
+	r.row.Cores = coresUsed(cpuTime().Minus(cpu), before, readUsage(r.target, false), took)
+	if err == nil && !r.isUnwanted() {
 		err = r.measure()
 	}
 	r.row.Connections = report.NumberOf(r.holder.Counters().Dials)
-	r.row.Interrupted = r.unwanted()
+	r.row.Interrupted = r.isUnwanted()
 	if err != nil {
-		r.fault(err)
+		r.addFault(err)
 	}
-	return r.giveBack()
+	return r.releaseAll()
 }
 
-// takeAll takes the locks in random order.
-func (r *rowRun) takeAll() error {
+// acquireAll takes the locks in random order.
+func (r *rowRun) acquireAll() error {
 	order := rand.Perm(r.cfg.Locks)
 	take := func(ctx context.Context, k int) error {
-		if r.unwanted() {
+		if r.isUnwanted() {
 			return nil
 		}
 		return r.holder.Acquire(ctx, order[k])
 	}
 	// Once the first are lost the last will never be had, however long we try.
-	if err := r.each("acquire", r.cfg.Locks, take, r.keepsUp); err != nil {
+	if err := r.forEachLock("acquire", r.cfg.Locks, take, r.checkKept); err != nil {
 		r.row.Missed = report.NumberOf(r.holder.Counters().Missed)
 		return fmt.Errorf("bench: acquire: %w", err)
 	}
 	return nil
 }
 
-// keepsUp returns an error if some of the acquired locks are not held any more. Then it
+// checkKept returns an error if some of the acquired locks are not held any more. Then it
 // counts them as lost.
-func (r *rowRun) keepsUp(acquired int) error {
-	lost := max(acquired-r.holder.Live(), r.holder.Counters().Missed)
-	if lost <= 0 || r.unwanted() {
+func (r *rowRun) checkKept(acquired int) error {
+	lost := max(acquired-r.holder.CountHeld(), r.holder.Counters().Missed)
+	if lost <= 0 || r.isUnwanted() {
 		return nil
 	}
 	r.row.Lost = report.NumberOf(lost)
@@ -171,9 +171,9 @@ func (r *rowRun) keepsUp(acquired int) error {
 		report.Count(acquired), report.Count(r.cfg.Locks))
 }
 
-// giveBack releases all held locks and makes sure that none is left.
-func (r *rowRun) giveBack() error {
-	held := r.holder.Live()
+// releaseAll releases all held locks and makes sure that none is left.
+func (r *rowRun) releaseAll() error {
+	held := r.holder.CountHeld()
 	var lost atomic.Int64
 	release := func(ctx context.Context, i int) error {
 		err := r.holder.Release(ctx, i)
@@ -184,27 +184,27 @@ func (r *rowRun) giveBack() error {
 		return err
 	}
 	goOn := func(int) error { return nil }
-	if err := r.each("release", r.cfg.Locks, release, goOn); err != nil {
+	if err := r.forEachLock("release", r.cfg.Locks, release, goOn); err != nil {
 		// Only this run uses these names, so deleting the keys harms no other client.
-		if left, err2 := deleteKeys(r.target, r.cfg.Locks, r.name, r.progress("delete")); err2 == nil {
+		if left, err2 := deleteKeys(r.target, r.cfg.Locks, r.name, r.progressOf("delete")); err2 == nil {
 			return fmt.Errorf("bench: release: %w; locks that were left and are deleted now: %s", err, report.Count(left))
 		}
 		return fmt.Errorf("bench: release: locks expire with their lease of %v: %w", r.cfg.Lease, err)
 	}
-	left, err := countKeys(r.target, r.cfg.Locks, r.name, r.progress("look"))
+	left, err := countKeys(r.target, r.cfg.Locks, r.name, r.progressOf("look"))
 	if err == nil && left > 0 {
 		// The engine releases lost locks in the background.
 		time.Sleep(min(r.cfg.Lease, time.Second))
-		left, err = deleteKeys(r.target, r.cfg.Locks, r.name, r.progress("delete"))
+		left, err = deleteKeys(r.target, r.cfg.Locks, r.name, r.progressOf("delete"))
 	}
 	switch {
-	case err != nil && r.gone:
+	case err != nil && r.serverGone:
 		return nil // it has been said
 	case err != nil:
 		return fmt.Errorf("bench: checking that all are released: %w", err)
 	}
 	r.row.Released = held
-	if n := lost.Load(); n > 0 && r.row.Kept() {
+	if n := lost.Load(); n > 0 && r.row.KeptAll() {
 		r.row.Lost = report.NumberOf(n)
 		return errors.New("bench: these were lost after the check, before their release")
 	}
@@ -214,10 +214,10 @@ func (r *rowRun) giveBack() error {
 	return nil
 }
 
-// each calls do for 0 to n-1 from many goroutines until one fails, goOn does, or
+// forEachLock calls do for 0 to n-1 from many goroutines until one fails, goOn does, or
 // none gets anywhere for stallTimeout. goOn is asked now and then with how many
 // are done.
-func (r *rowRun) each(phase string, n int, do func(ctx context.Context, i int) error, goOn func(done int) error) error {
+func (r *rowRun) forEachLock(phase string, n int, do func(ctx context.Context, i int) error, goOn func(done int) error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	var next, done atomic.Int64
@@ -242,7 +242,7 @@ func (r *rowRun) each(phase string, n int, do func(ctx context.Context, i int) e
 		wg.Wait()
 		close(finished)
 	}()
-	r.event(event{Phase: phase})
+	r.send(event{Phase: phase})
 	ticks := time.NewTicker(eventPeriod)
 	defer ticks.Stop()
 	before, moved := int64(0), time.Now()
@@ -258,7 +258,7 @@ func (r *rowRun) each(phase string, n int, do func(ctx context.Context, i int) e
 			switch {
 			case d > before:
 				before, moved = d, now
-				r.event(event{Phase: phase, Done: int(d)})
+				r.send(event{Phase: phase, Done: int(d)})
 			case now.Sub(moved) >= stallTimeout:
 				cancel(fmt.Errorf("bench: no progress for %v", stallTimeout))
 				moved = now

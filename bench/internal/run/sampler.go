@@ -29,20 +29,20 @@ func newCPUSampler(t *holders.Target, watch time.Duration) *cpuSampler {
 	return &cpuSampler{target: t, period: max(cpuPeriod, watch/cpuSamples)}
 }
 
-// phase begins to sample with the row's phase watch, and ends with what follows
+// enterPhase begins to sample with the row's phase watch, and ends with what follows
 // it.
-func (s *cpuSampler) phase(name string) {
+func (s *cpuSampler) enterPhase(name string) {
 	switch {
 	case name == PhaseWatch && s.done == nil:
 		s.stop, s.done = make(chan struct{}), make(chan struct{})
-		go s.run(s.stop)
+		go s.sample(s.stop)
 	case name != PhaseWatch:
-		s.end()
+		s.stopSampling()
 	}
 }
 
-// end stops the sampler and returns the samples. It may be called again.
-func (s *cpuSampler) end() []report.CPUSample {
+// stopSampling stops the sampler and returns the samples. It may be called again.
+func (s *cpuSampler) stopSampling() []report.CPUSample {
 	if s.done == nil {
 		return nil
 	}
@@ -54,10 +54,10 @@ func (s *cpuSampler) end() []report.CPUSample {
 	return s.samples
 }
 
-// run samples until stop, or until the server does not answer.
-func (s *cpuSampler) run(stop <-chan struct{}) {
+// sample samples until stop, or until the server does not answer.
+func (s *cpuSampler) sample(stop <-chan struct{}) {
 	defer close(s.done)
-	all, err := plain(s.target)
+	all, err := dialMasters(s.target)
 	if err != nil {
 		return
 	}
@@ -65,7 +65,7 @@ func (s *cpuSampler) run(stop <-chan struct{}) {
 	cpuOfAll := func() report.Number {
 		sum := report.NumberOf(0)
 		for _, conn := range all {
-			sum = sum.Plus(cpuOf(conn))
+			sum = sum.Plus(readCPU(conn))
 		}
 		return sum
 	}

@@ -17,7 +17,7 @@
 //	  ▲                                                     │
 //	  └────────── armed when the renewal is answered ───────┘
 //
-// timed is the loop of the four drivers with timers. Its alarm is one
+// timed is the loop of the four drivers with timers. Its timerSet is one
 // time.AfterFunc or one wheel.Timer per lock. That is the only difference
 // between two rows that renew in the same way. A timer only puts its lock into
 // the queue. Per master there are 64 goroutines if every renewal is a round
@@ -29,7 +29,7 @@
 // the faster way: our batch size, a fixed period instead of a pause after each
 // sweep, and arguments that are made once.
 //
-// timed and sweep use a keeper: the records of the locks, how a lock is
+// timed and sweep use a lockSet: the records of the locks, how a lock is
 // acquired and released, and how several are renewed in one round trip. library
 // is lock.Client as its users have it.
 //

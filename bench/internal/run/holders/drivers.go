@@ -10,18 +10,18 @@ import (
 // Driver is one way to keep locks renewed.
 type Driver struct {
 	Name string
-	keep func(*keeper) (Holder, error) // nil: the library
+	keep func(*lockSet) (Holder, error) // nil: the library
 }
 
 // Drivers returns all drivers in the order of the report.
 func Drivers() []Driver {
 	return []Driver{
-		{report.AfterFunc, func(k *keeper) (Holder, error) { return newTimed(k, &afterFuncs{}, roundTrips) }},
-		{report.Wheel, func(k *keeper) (Holder, error) { return newTimed(k, &wheelTimers{}, roundTrips) }},
-		{report.AfterFuncBatch, func(k *keeper) (Holder, error) { return newTimed(k, &afterFuncs{}, batches) }},
-		{report.WheelBatch, func(k *keeper) (Holder, error) { return newTimed(k, &wheelTimers{}, batches) }},
+		{report.AfterFunc, func(k *lockSet) (Holder, error) { return newTimed(k, &afterFuncs{}, oneByOne) }},
+		{report.Wheel, func(k *lockSet) (Holder, error) { return newTimed(k, &wheelTimers{}, oneByOne) }},
+		{report.AfterFuncBatch, func(k *lockSet) (Holder, error) { return newTimed(k, &afterFuncs{}, inBatches) }},
+		{report.WheelBatch, func(k *lockSet) (Holder, error) { return newTimed(k, &wheelTimers{}, inBatches) }},
 		{report.Library, nil},
-		{report.Sweep, func(k *keeper) (Holder, error) { return newSweep(k), nil }},
+		{report.Sweep, func(k *lockSet) (Holder, error) { return newSweep(k), nil }},
 	}
 }
 
@@ -46,7 +46,7 @@ func Hold(d Driver, t *Target, prefix string, n int, lease time.Duration) (*Hold
 	if d.keep == nil {
 		h, err = newLibrary(t, m, prefix, n, lease)
 	} else {
-		h, err = d.keep(newKeeper(t, m, prefix, n, lease))
+		h, err = d.keep(newLockSet(t, m, prefix, n, lease))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)

@@ -7,8 +7,8 @@ import "context"
 type Holder interface {
 	// Acquire acquires lock i. From then on the holder renews it.
 	Acquire(ctx context.Context, i int) error
-	// Live is how many locks the holder believes to hold now; it is cheap.
-	Live() int
+	// CountHeld is how many locks the holder believes to hold now; it is cheap.
+	CountHeld() int
 	// Owns says whether a field that stands in lock i's hash is the holder's.
 	Owns(i int, field string) bool
 	// Release releases lock i if it was acquired; lock.ErrLost if it had been

@@ -89,12 +89,12 @@ func TestEveryRowRenewsAllAndGivesAllBack(t *testing.T) {
 			h, srv := holding(t, driver, n, lease)
 			h.Begin()
 			awaitRenewals(t, h, 3*n)
-			live := h.Live()
+			live := h.CountHeld()
 			if err := releaseAll(h, n); err != nil {
 				return err
 			}
 			require.Equal(t, n, live)
-			require.Zero(t, h.Live())
+			require.Zero(t, h.CountHeld())
 			require.Empty(t, fixture.LockKeys(t, srv))
 			return nil
 		})
@@ -107,7 +107,7 @@ func TestEveryRowSeesThatALockIsGone(t *testing.T) {
 		h, srv := holding(t, driver, n, 3*time.Second)
 		_, err := fixture.Dial(t, srv).Do("DEL", "s3", "s4")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return h.Live() == n-2 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return h.CountHeld() == n-2 }, time.Minute, 10*time.Millisecond)
 		require.ErrorIs(t, h.Release(context.Background(), 3), lock.ErrLost)
 		require.NoError(t, h.Release(context.Background(), 5))
 	})
@@ -120,7 +120,7 @@ func TestEveryRowMissesItsLocksWhenTheServerIsGone(t *testing.T) {
 		h, srv := holding(t, driver, n, 3*time.Second) // none is lost before it stops
 		require.NoError(t, srv.Kill())
 		require.Eventually(t, func() bool { return h.Counters().Missed == n }, time.Minute, 10*time.Millisecond)
-		require.Eventually(t, func() bool { return h.Live() == 0 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return h.CountHeld() == 0 }, time.Minute, 10*time.Millisecond)
 	})
 }
 
@@ -170,7 +170,7 @@ func TestEveryRowThatIsTooLateShowsIt(t *testing.T) {
 		require.NoError(t, srv.Pause())
 		time.Sleep(lease + time.Second) // so that even a driver that is late sees the end before the next answer
 		require.NoError(t, srv.Resume())
-		require.Eventually(t, func() bool { return h.Live() == 0 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return h.CountHeld() == 0 }, time.Minute, 10*time.Millisecond)
 		require.Equal(t, n, h.Counters().Missed)
 	})
 }

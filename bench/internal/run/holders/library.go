@@ -19,15 +19,15 @@ import (
 // NewClient makes a client of the target. Its connections go through metered,
 // which gets each with the lane that it leads to.
 func NewClient(t *Target, cfg lock.Config, metered func(conn redis.Conn, lane int) redis.Conn) (*lock.Client, error) {
-	client, err := clientOf(t, cfg, metered)
+	client, err := newClient(t, cfg, metered)
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	return client, nil
 }
 
-func clientOf(t *Target, cfg lock.Config, metered func(redis.Conn, int) redis.Conn) (*lock.Client, error) {
-	if !t.Cluster() {
+func newClient(t *Target, cfg lock.Config, metered func(redis.Conn, int) redis.Conn) (*lock.Client, error) {
+	if !t.IsCluster() {
 		return lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 			conn, err := t.dial(ctx, 0)
 			if err != nil {
@@ -63,7 +63,7 @@ func (m meteredTopology) Dial(ctx context.Context, server string) (redis.Conn, e
 	if m.target.wrap != nil {
 		conn = m.target.wrap(conn)
 	}
-	return m.metered(conn, m.target.laneNamed(server)), nil
+	return m.metered(conn, m.target.laneAt(server)), nil
 }
 
 // library is a lock.Client, used as its users do.
@@ -74,7 +74,7 @@ type library struct {
 }
 
 func newLibrary(t *Target, m *Meter, prefix string, n int, lease time.Duration) (*library, error) {
-	client, err := NewClient(t, lock.Config{Lease: lease}, m.metered)
+	client, err := NewClient(t, lock.Config{Lease: lease}, m.meterConn)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (l *library) Acquire(ctx context.Context, i int) error {
 	return nil
 }
 
-func (l *library) Live() int { return l.client.Stats().Held }
+func (l *library) CountHeld() int { return l.client.Stats().Held }
 
 func (l *library) Owns(i int, field string) bool {
 	return strings.HasPrefix(field, l.client.ID()+":"+strconv.Itoa(i)+":")

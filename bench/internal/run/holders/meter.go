@@ -35,14 +35,14 @@ type Meter struct {
 	interval time.Duration // from a request to the next due point
 	trust    time.Duration // from a request to the end of trust
 
-	mu       sync.Mutex      // guards what follows; never held during I/O
-	asked    []time.Duration // by lock: when the last request that Redis said yes to was written, since base; 0: not held
-	behind   []int32         // by lock: how much sooner than an interval after that its renewal is due, in us
-	late     *hdr.Histogram  // in us
-	renewals []uint64        // answered, by lane
-	trips    uint64          // round trips that had renewals in them
-	missed   int
-	dials    int
+	mu          sync.Mutex      // guards what follows; never held during I/O
+	confirmedAt []time.Duration // by lock: when the last request that Redis said yes to was written, since base; 0: not held
+	dueEarlier  []int32         // by lock: how much sooner than an interval after that its renewal is due, in us
+	late        *hdr.Histogram  // in us
+	renewals    []uint64        // answered, by lane
+	roundTrips  uint64          // round trips that had renewals in them
+	missed      int
+	dials       int
 }
 
 // Counters are what a Meter has counted.
@@ -66,8 +66,8 @@ func newMeter(prefix string, n, lanes int, lease time.Duration) (*Meter, error) 
 	defer dog.Close()
 	return &Meter{
 		prefix: prefix, interval: lease / 3, trust: lease - dog.Margin(lease),
-		base:  time.Now().Add(-time.Second), // no moment of the row is 0
-		asked: make([]time.Duration, n), behind: make([]int32, n), renewals: make([]uint64, lanes),
+		base:        time.Now().Add(-time.Second), // no moment of the row is 0
+		confirmedAt: make([]time.Duration, n), dueEarlier: make([]int32, n), renewals: make([]uint64, lanes),
 		// Up to ten minutes, to 1 in 100.
 		late: hdr.New(1, int64(10*time.Minute/time.Microsecond), 2),
 	}, nil
@@ -81,7 +81,7 @@ func (m *Meter) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.late.Reset()
-	m.trips = 0
+	m.roundTrips = 0
 	clear(m.renewals)
 }
 
@@ -90,14 +90,14 @@ func (m *Meter) Counters() Counters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	for i := range m.asked {
-		m.trustedLocked(int32(i), now)
+	for i := range m.confirmedAt {
+		m.checkTrustLocked(int32(i), now)
 	}
 	at := func(q float64) time.Duration {
 		return time.Duration(m.late.ValueAtQuantile(q)) * time.Microsecond
 	}
 	c := Counters{
-		Batches: m.trips, ByLane: append([]uint64(nil), m.renewals...),
+		Batches: m.roundTrips, ByLane: append([]uint64(nil), m.renewals...),
 		P50: at(50), P99: at(99), Max: at(100), Missed: m.missed, Dials: m.dials,
 	}
 	for _, n := range m.renewals {
@@ -106,14 +106,14 @@ func (m *Meter) Counters() Counters {
 	return c
 }
 
-// trusted removes the locks whose trust has ended from some, in place, and calls over for
+// keepTrusted removes the locks whose trust has ended from some, in place, and calls over for
 // each of them.
-func (m *Meter) trusted(some []int32, over func(i int32)) []int32 {
+func (m *Meter) keepTrusted(some []int32, over func(i int32)) []int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, kept := m.now(), some[:0]
 	for _, i := range some {
-		if m.trustedLocked(i, now) {
+		if m.checkTrustLocked(i, now) {
 			kept = append(kept, i)
 		} else {
 			over(i)
@@ -122,14 +122,14 @@ func (m *Meter) trusted(some []int32, over func(i int32)) []int32 {
 	return kept
 }
 
-// trustedLocked says whether lock i is held at now. If its trust has ended it is
+// checkTrustLocked says whether lock i is held at now. If its trust has ended it is
 // counted as missed.
-func (m *Meter) trustedLocked(i int32, now time.Duration) bool {
+func (m *Meter) checkTrustLocked(i int32, now time.Duration) bool {
 	switch {
-	case m.asked[i] == 0:
+	case m.confirmedAt[i] == 0:
 		return false
-	case now > m.asked[i]+m.trust:
-		m.asked[i] = 0
+	case now > m.confirmedAt[i]+m.trust:
+		m.confirmedAt[i] = 0
 		m.missed++
 		return false
 	}
@@ -152,11 +152,11 @@ type request struct {
 	locks   []int32
 }
 
-// requests are used again, because most are of one lock.
-var requests = sync.Pool{New: func() any { return new(request) }}
+// requestPool reuses requests, because a row makes one for nearly every lock.
+var requestPool = sync.Pool{New: func() any { return new(request) }}
 
-// read returns what a command does to locks of the row; nil if that is nothing.
-func (m *Meter) read(command string, args []any) *request {
+// readRequest returns what a command does to locks of the row; nil if that is nothing.
+func (m *Meter) readRequest(command string, args []any) *request {
 	if command != "EVALSHA" && command != "EVAL" || len(args) < 3 {
 		return nil
 	}
@@ -178,18 +178,18 @@ func (m *Meter) read(command string, args []any) *request {
 	if action != renews {
 		keys = keys[:1] // the others are beside it
 	}
-	r := requests.Get().(*request)
+	r := requestPool.Get().(*request)
 	r.action, r.written, r.locks = action, m.now(), r.locks[:0]
 	for _, key := range keys {
-		r.locks = append(r.locks, m.number(key))
+		r.locks = append(r.locks, m.lockNumber(key))
 	}
 	if action == releases {
 		// From this request on the lock is not trusted, even if the request fails.
 		m.mu.Lock()
 		for _, i := range r.locks {
 			if i >= 0 {
-				m.trustedLocked(i, r.written)
-				m.asked[i] = 0
+				m.checkTrustLocked(i, r.written)
+				m.confirmedAt[i] = 0
 			}
 		}
 		m.mu.Unlock()
@@ -197,8 +197,8 @@ func (m *Meter) read(command string, args []any) *request {
 	return r
 }
 
-// number is the number of the lock of that name; -1 if it is not the row's.
-func (m *Meter) number(key any) int32 {
+// lockNumber is the number of the lock of that name; -1 if it is not the row's.
+func (m *Meter) lockNumber(key any) int32 {
 	var digits string
 	switch key := key.(type) {
 	case string:
@@ -211,15 +211,15 @@ func (m *Meter) number(key any) int32 {
 		}
 	}
 	i, err := strconv.Atoi(digits)
-	if err != nil || i < 0 || i >= len(m.asked) {
+	if err != nil || i < 0 || i >= len(m.confirmedAt) {
 		return -1
 	}
 	return int32(i)
 }
 
-// answered counts a request's answer.
-func (m *Meter) answered(lane int, r *request, reply any, err error) {
-	defer requests.Put(r)
+// noteAnswer counts a request's answer.
+func (m *Meter) noteAnswer(lane int, r *request, reply any, err error) {
+	defer requestPool.Put(r)
 	answer, ok := reply.([]any)
 	if err != nil || !ok {
 		return
@@ -230,7 +230,7 @@ func (m *Meter) answered(lane int, r *request, reply any, err error) {
 	switch r.action {
 	case acquires:
 		if i := r.locks[0]; i >= 0 && len(answer) > 0 && answer[0] == any(int64(1)) {
-			m.asked[i], m.behind[i] = r.written, 0
+			m.confirmedAt[i], m.dueEarlier[i] = r.written, 0
 		}
 		return
 	case releases:
@@ -245,48 +245,48 @@ func (m *Meter) answered(lane int, r *request, reply any, err error) {
 			continue
 		}
 		if i := r.locks[place-1]; gone && i >= 0 {
-			m.trustedLocked(i, now) // too late to be told
-			m.asked[i] = 0
+			m.checkTrustLocked(i, now) // too late to be told
+			m.confirmedAt[i] = 0
 		}
 		r.locks[place-1] = -1
 	}
 	for _, i := range r.locks {
-		if i < 0 || !m.trustedLocked(i, now) {
+		if i < 0 || !m.checkTrustLocked(i, now) {
 			continue
 		}
-		due := m.dueLocked(i)
+		due := m.nextDueLocked(i)
 		_ = m.late.RecordValue(max(int64((now-due)/time.Microsecond), 1))
 		m.renewals[lane]++
-		if r.written < m.asked[i] {
+		if r.written < m.confirmedAt[i] {
 			continue // an older request, answered after a newer one
 		}
-		m.asked[i], m.behind[i] = r.written, 0
+		m.confirmedAt[i], m.dueEarlier[i] = r.written, 0
 		if behind := r.written - due; behind > 0 && behind <= m.interval/2 {
-			m.behind[i] = int32(min(behind/time.Microsecond, math.MaxInt32))
+			m.dueEarlier[i] = int32(min(behind/time.Microsecond, math.MaxInt32))
 		}
 	}
 }
 
-// dueLocked is when lock i's next renewal is due.
-func (m *Meter) dueLocked(i int32) time.Duration {
-	return m.asked[i] + m.interval - time.Duration(m.behind[i])*time.Microsecond
+// nextDueLocked is when lock i's next renewal is due.
+func (m *Meter) nextDueLocked(i int32) time.Duration {
+	return m.confirmedAt[i] + m.interval - time.Duration(m.dueEarlier[i])*time.Microsecond
 }
 
-// untilDue returns how long it is until the next renewal of each lock is due, in
+// waitsUntilDue returns how long it is until the next renewal of each lock is due, in
 // place of waits.
-func (m *Meter) untilDue(some []int32, waits []time.Duration) []time.Duration {
+func (m *Meter) waitsUntilDue(some []int32, waits []time.Duration) []time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
 	waits = waits[:0]
 	for _, i := range some {
-		waits = append(waits, m.dueLocked(i)-now)
+		waits = append(waits, m.nextDueLocked(i)-now)
 	}
 	return waits
 }
 
-// metered is conn, to a master of that lane, with the meter on it.
-func (m *Meter) metered(conn redis.Conn, lane int) redis.Conn {
+// meterConn is conn, to a master of that lane, with the meter on it.
+func (m *Meter) meterConn(conn redis.Conn, lane int) redis.Conn {
 	m.mu.Lock()
 	m.dials++
 	m.mu.Unlock()
@@ -299,62 +299,62 @@ type meteredConn struct {
 	meter *Meter // immutable
 	lane  int    // immutable
 
-	mu   sync.Mutex // guards what follows
-	sent []*request // in order; nil for a command that is none
-	head int        // of sent: the oldest that is not answered
-	trip bool       // a renewal was written since the last flush
+	mu         sync.Mutex // guards what follows
+	sent       []*request // in order; nil for a command that is none
+	head       int        // of sent: the oldest that is not answered
+	hasRenewal bool       // a renewal was written since the last flush
 }
 
 func (c *meteredConn) Send(command string, args ...any) error {
-	c.write(command, args)
+	c.noteRequest(command, args)
 	return c.Conn.Send(command, args...)
 }
 
-func (c *meteredConn) write(command string, args []any) {
-	r := c.meter.read(command, args)
+func (c *meteredConn) noteRequest(command string, args []any) {
+	r := c.meter.readRequest(command, args)
 	c.mu.Lock()
 	c.sent = append(c.sent, r)
-	c.trip = c.trip || r != nil && r.action == renews
+	c.hasRenewal = c.hasRenewal || r != nil && r.action == renews
 	c.mu.Unlock()
 }
 
 func (c *meteredConn) Flush() error {
-	c.flushed()
+	c.noteFlush()
 	return c.Conn.Flush()
 }
 
-func (c *meteredConn) flushed() {
+func (c *meteredConn) noteFlush() {
 	c.mu.Lock()
-	trip := c.trip
-	c.trip = false
+	trip := c.hasRenewal
+	c.hasRenewal = false
 	c.mu.Unlock()
 	if trip {
 		c.meter.mu.Lock()
-		c.meter.trips++
+		c.meter.roundTrips++
 		c.meter.mu.Unlock()
 	}
 }
 
 func (c *meteredConn) Receive() (any, error) {
 	reply, err := c.Conn.Receive()
-	return c.received(reply, err)
+	return c.noteReply(reply, err)
 }
 
 func (c *meteredConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
-	return c.received(reply, err)
+	return c.noteReply(reply, err)
 }
 
-func (c *meteredConn) received(reply any, err error) (any, error) {
-	if r := c.next(); r != nil {
-		c.meter.answered(c.lane, r, reply, err)
+func (c *meteredConn) noteReply(reply any, err error) (any, error) {
+	if r := c.popRequest(); r != nil {
+		c.meter.noteAnswer(c.lane, r, reply, err)
 	}
 	return reply, err
 }
 
-// next takes the oldest request that is not answered. Messages to a subscriber
+// popRequest takes the oldest request that is not answered. Messages to a subscriber
 // are answers to none.
-func (c *meteredConn) next() *request {
+func (c *meteredConn) popRequest() *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.head == len(c.sent) {
@@ -378,7 +378,7 @@ func (c *meteredConn) DoWithTimeout(timeout time.Duration, command string, args 
 // do is for a command whose answer is awaited at once, with nothing written before
 // it that is not answered.
 func (c *meteredConn) do(command string, args []any, do func() (any, error)) (any, error) {
-	c.write(command, args)
-	c.flushed()
-	return c.received(do())
+	c.noteRequest(command, args)
+	c.noteFlush()
+	return c.noteReply(do())
 }

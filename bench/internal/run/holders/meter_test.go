@@ -36,30 +36,30 @@ func TestMeterCountsWhatItIsShown(t *testing.T) {
 	m, err := newMeter("p:", 4, 1, lease)
 	require.NoError(t, err)
 	take := func(i int) {
-		r := m.read("EVALSHA", acquireArgs(fmt.Sprintf("p:%d", i)))
-		m.answered(0, r, []any{int64(1), int64(0)}, nil)
+		r := m.readRequest("EVALSHA", acquireArgs(fmt.Sprintf("p:%d", i)))
+		m.noteAnswer(0, r, []any{int64(1), int64(0)}, nil)
 	}
 	for i := range 3 {
 		take(i)
 	}
 	renew := func(reply any, err error, names ...string) {
-		m.answered(0, m.read("EVALSHA", renewArgs(names...)), reply, err)
+		m.noteAnswer(0, m.readRequest("EVALSHA", renewArgs(names...)), reply, err)
 	}
 	renew([]any{}, nil, "p:0", "p:1", "p:2")
-	renew([]any{int64(2)}, nil, "p:0", "p:1")                                  // p:1 is gone
-	renew([]any{[]any{int64(1), redis.Error("OOM")}}, nil, "p:0", "p:2")       // p:0 is refused
-	renew([]any{}, nil, "p:1")                                                 // gone for good
-	renew([]any{}, nil, "p:3", "p:9", "p:x", "other:0")                        // never taken, or not ours
-	renew(nil, redis.Error("LOADING"), "p:0")                                  // unknown
-	renew([]any{}, nil, "p:0")                                                 // was refused, but is held
-	m.asked[0] -= lease                                                        // its trust has ended
-	renew([]any{}, nil, "p:0")                                                 // too late
-	m.asked[2] -= lease/3 + time.Minute                                        // a minute late
-	renew([]any{}, nil, "p:2")                                                 //
-	m.answered(0, m.read("EVALSHA", releaseArgs("p:2")), []any{int64(1)}, nil) // no more
+	renew([]any{int64(2)}, nil, "p:0", "p:1")                                           // p:1 is gone
+	renew([]any{[]any{int64(1), redis.Error("OOM")}}, nil, "p:0", "p:2")                // p:0 is refused
+	renew([]any{}, nil, "p:1")                                                          // gone for good
+	renew([]any{}, nil, "p:3", "p:9", "p:x", "other:0")                                 // never taken, or not ours
+	renew(nil, redis.Error("LOADING"), "p:0")                                           // unknown
+	renew([]any{}, nil, "p:0")                                                          // was refused, but is held
+	m.confirmedAt[0] -= lease                                                           // its trust has ended
+	renew([]any{}, nil, "p:0")                                                          // too late
+	m.confirmedAt[2] -= lease/3 + time.Minute                                           // a minute late
+	renew([]any{}, nil, "p:2")                                                          //
+	m.noteAnswer(0, m.readRequest("EVALSHA", releaseArgs("p:2")), []any{int64(1)}, nil) // no more
 	renew([]any{}, nil, "p:2")
-	require.Nil(t, m.read("EVALSHA", []any{"another script", 1, "p:0"}))
-	require.Nil(t, m.read("GET", []any{"p:0", 1, 2}))
+	require.Nil(t, m.readRequest("EVALSHA", []any{"another script", 1, "p:0"}))
+	require.Nil(t, m.readRequest("GET", []any{"p:0", 1, 2}))
 	c := m.Counters()
 	require.Equal(t, uint64(3+1+1+1+1), c.Renewals)
 	require.Equal(t, 1, c.Missed)

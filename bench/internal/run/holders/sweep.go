@@ -11,7 +11,7 @@ import (
 // its locks, one script call after the other on one connection, each third of the
 // lease.
 type sweep struct {
-	*keeper
+	*lockSet
 	stop   chan struct{}
 	lanes  []*lane // immutable
 	tasks  sync.WaitGroup
@@ -21,10 +21,10 @@ type sweep struct {
 	order [][]int32  // by lane: the locks as they were taken
 }
 
-func newSweep(k *keeper) *sweep {
-	s := &sweep{keeper: k, stop: make(chan struct{}), starts: make([]sync.Once, len(k.pools)), order: make([][]int32, len(k.pools))}
-	for number, n := range k.perLane() {
-		s.lanes = append(s.lanes, &lane{keeper: k, number: number})
+func newSweep(k *lockSet) *sweep {
+	s := &sweep{lockSet: k, stop: make(chan struct{}), starts: make([]sync.Once, len(k.pools)), order: make([][]int32, len(k.pools))}
+	for number, n := range k.countPerLane() {
+		s.lanes = append(s.lanes, &lane{locks: k, number: number})
 		s.order[number] = make([]int32, 0, n)
 	}
 	return s
@@ -38,20 +38,20 @@ func (s *sweep) Acquire(ctx context.Context, i int) error {
 	s.mu.Lock()
 	s.order[number] = append(s.order[number], int32(i))
 	s.mu.Unlock()
-	s.starts[number].Do(func() { s.tasks.Go(func() { s.run(s.lanes[number]) }) })
+	s.starts[number].Do(func() { s.tasks.Go(func() { s.renewAll(s.lanes[number]) }) })
 	return nil
 }
 
-// run sweeps until stop.
-func (s *sweep) run(l *lane) {
+// renewAll sweeps until stop.
+func (s *sweep) renewAll(l *lane) {
 	interval := s.lease / 3
 	due := time.Now().Add(rand.N(interval)) // a random phase
 	call := make([]int32, 0, BatchSize)
-	for s.pause(time.Until(due)) {
+	for s.waitUnlessStopped(time.Until(due)) {
 		s.mu.Lock()
 		all := s.order[l.number] // later ones wait for the next sweep
 		s.mu.Unlock()
-		for len(all) > 0 && s.pause(0) {
+		for len(all) > 0 && s.waitUnlessStopped(0) {
 			call = append(call[:0], all[:min(BatchSize, len(all))]...)
 			all = all[len(call):]
 			l.renew(call) // what was not answered is renewed by the next sweep, if trust lasts
@@ -64,8 +64,8 @@ func (s *sweep) run(l *lane) {
 	}
 }
 
-// pause waits for d, and is false once the sweep is to end.
-func (s *sweep) pause(d time.Duration) bool {
+// waitUnlessStopped waits for d, and is false once the sweep is to end.
+func (s *sweep) waitUnlessStopped(d time.Duration) bool {
 	select {
 	case <-s.stop:
 		return false

@@ -118,7 +118,7 @@ func connectCluster(ctx context.Context, seed string) (*Target, error) {
 				t.slots[slot] = int16(lane)
 			}
 		}
-		master, err := redistest.Connect(ctx, at(node.URL(), addr))
+		master, err := redistest.Connect(ctx, withAddress(node.URL(), addr))
 		if err != nil {
 			return nil, err
 		}
@@ -130,8 +130,8 @@ func connectCluster(ctx context.Context, seed string) (*Target, error) {
 	return t, nil
 }
 
-// at is a server's URL with another address in it.
-func at(server, addr string) string {
+// withAddress is a server's URL with another address in it.
+func withAddress(server, addr string) string {
 	u, err := url.Parse(server)
 	if err != nil {
 		return addr
@@ -140,8 +140,8 @@ func at(server, addr string) string {
 	return u.String()
 }
 
-// Cluster says whether the target is a Cluster.
-func (t *Target) Cluster() bool { return t.slots != nil }
+// IsCluster says whether the target is a Cluster.
+func (t *Target) IsCluster() bool { return t.slots != nil }
 
 // Seed is a URL from which Connect, in another process, finds the same target.
 func (t *Target) Seed() string { return t.seed }
@@ -149,15 +149,15 @@ func (t *Target) Seed() string { return t.seed }
 // Servers are the masters, by lane.
 func (t *Target) Servers() []*redistest.Server { return t.servers }
 
-// Own says whether the target is a server of the run's own, whose settings may be
+// IsOwn says whether the target is a server of the run's own, whose settings may be
 // changed.
-func (t *Target) Own() bool {
-	return !t.Cluster() && t.servers[0].Kind() == redistest.Process
+func (t *Target) IsOwn() bool {
+	return !t.IsCluster() && t.servers[0].Kind() == redistest.Process
 }
 
 // String says what the target is and where.
 func (t *Target) String() string {
-	if !t.Cluster() {
+	if !t.IsCluster() {
 		return t.servers[0].String()
 	}
 	return fmt.Sprintf("Redis Cluster, %d masters: %s", len(t.names), strings.Join(t.names, ", "))
@@ -174,8 +174,8 @@ func (t *Target) Lane(key string) int {
 // Address is the host:port of a master of a Cluster.
 func (t *Target) Address(lane int) string { return t.names[lane] }
 
-// laneNamed is the lane of a master by its address; 0 for the one server.
-func (t *Target) laneNamed(addr string) int { return max(slices.Index(t.names, addr), 0) }
+// laneAt is the lane of a master by its address; 0 for the one server.
+func (t *Target) laneAt(addr string) int { return max(slices.Index(t.names, addr), 0) }
 
 // dial opens a connection that a row uses.
 func (t *Target) dial(ctx context.Context, lane int) (redis.Conn, error) {

@@ -10,9 +10,9 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// alarm arms the timers of a row, one for each lock. What differs between two
-// rows that renew in the same way is the alarm alone.
-type alarm interface {
+// timerSet arms the timers of a row, one for each lock. What differs between two
+// rows that renew in the same way is the timerSet alone.
+type timerSet interface {
 	// open is called once, before all else. due is to be called when a timer of
 	// lock i fires, and does not block.
 	open(n int, due func(i int32)) error
@@ -89,50 +89,50 @@ func (a *afterFuncs) close() {
 // the queue of its master; goroutines take locks from there, renew them, and arm
 // their timers anew.
 type timed struct {
-	*keeper
-	alarm  alarm           // immutable
-	queues []chan int32    // by lane, with room for every lock of it: putting into it never blocks; immutable
-	gather []sync.Mutex    // by lane: held by the batcher that collects
-	lanes  []*lane         // of the goroutines; immutable
-	tasks  sync.WaitGroup  // the goroutines
-	ctx    context.Context // ends with the row
-	cancel context.CancelFunc
+	*lockSet
+	timers    timerSet        // immutable
+	queues    []chan int32    // by lane, with room for every lock of it: putting into it never blocks; immutable
+	gathering []sync.Mutex    // by lane: held by the batcher that collects
+	lanes     []*lane         // of the goroutines; immutable
+	tasks     sync.WaitGroup  // the goroutines
+	ctx       context.Context // ends with the row
+	cancel    context.CancelFunc
 }
 
-// style is how due locks are renewed.
-type style struct {
+// renewalStyle is how due locks are renewed.
+type renewalStyle struct {
 	workers int // goroutines and connections of each master
-	work    func(*timed, *lane)
+	renew   func(*timed, *lane)
 }
 
 var (
-	roundTrips = style{RoundTrips, (*timed).oneByOne}
-	batches    = style{Batchers, (*timed).inBatches}
+	oneByOne  = renewalStyle{RoundTrips, (*timed).renewOneByOne}
+	inBatches = renewalStyle{Batchers, (*timed).renewInBatches}
 )
 
 // gatherTime is how long a batcher waits for more locks that fall due, once there
 // is one.
 const gatherTime = 5 * time.Millisecond
 
-// over in a queue ends a goroutine.
-const over = int32(-1)
+// endOfQueue in a queue ends a goroutine.
+const endOfQueue = int32(-1)
 
-func newTimed(k *keeper, a alarm, s style) (Holder, error) {
-	t := &timed{keeper: k, alarm: a}
+func newTimed(k *lockSet, a timerSet, s renewalStyle) (Holder, error) {
+	t := &timed{lockSet: k, timers: a}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	k.again = t
-	for _, n := range k.perLane() {
+	k.scheduler = t
+	for _, n := range k.countPerLane() {
 		t.queues = append(t.queues, make(chan int32, n+s.workers))
 	}
-	t.gather = make([]sync.Mutex, len(t.queues))
-	if err := a.open(len(k.records), t.due); err != nil {
+	t.gathering = make([]sync.Mutex, len(t.queues))
+	if err := a.open(len(k.records), t.enqueueDue); err != nil {
 		return nil, err
 	}
 	for number := range t.queues {
 		for range s.workers {
-			l := &lane{keeper: k, number: number}
+			l := &lane{locks: k, number: number}
 			t.lanes = append(t.lanes, l)
-			t.tasks.Go(func() { s.work(t, l) })
+			t.tasks.Go(func() { s.renew(t, l) })
 		}
 	}
 	return t, nil
@@ -144,24 +144,24 @@ func (t *timed) Acquire(ctx context.Context, i int) error {
 	if err := t.acquire(ctx, i); err != nil {
 		return err
 	}
-	t.alarm.arm(int32(i), rand.N(t.lease/3))
+	t.timers.arm(int32(i), rand.N(t.lease/3))
 	return nil
 }
 
-// due is what a timer does when it fires.
-func (t *timed) due(i int32) { t.queues[t.records[i].lane] <- i }
+// enqueueDue is what a timer does when it fires.
+func (t *timed) enqueueDue(i int32) { t.queues[t.records[i].lane] <- i }
 
-func (t *timed) renewAfter(i int32, d time.Duration) {
+func (t *timed) scheduleRenewal(i int32, d time.Duration) {
 	if t.ctx.Err() == nil {
-		t.alarm.arm(i, d)
+		t.timers.arm(i, d)
 	}
 }
 
-// oneByOne makes a round trip for each lock.
-func (t *timed) oneByOne(l *lane) {
+// renewOneByOne makes a round trip for each lock.
+func (t *timed) renewOneByOne(l *lane) {
 	some := make([]int32, 1)
 	for i := range t.queues[l.number] {
-		if i == over || t.ctx.Err() != nil {
+		if i == endOfQueue || t.ctx.Err() != nil {
 			return
 		}
 		some[0] = i
@@ -169,17 +169,17 @@ func (t *timed) oneByOne(l *lane) {
 	}
 }
 
-// inBatches makes a round trip for the locks that fall due within a moment.
-func (t *timed) inBatches(l *lane) {
-	queue, gather := t.queues[l.number], &t.gather[l.number]
-	some := make([]int32, 0, tripSize)
+// renewInBatches makes a round trip for the locks that fall due within a moment.
+func (t *timed) renewInBatches(l *lane) {
+	queue, gather := t.queues[l.number], &t.gathering[l.number]
+	some := make([]int32, 0, roundTripSize)
 	for {
 		gather.Lock()
 		some = append(some[:0], <-queue)
-		if len(queue) < tripSize-1 && some[0] != over {
+		if len(queue) < roundTripSize-1 && some[0] != endOfQueue {
 			time.Sleep(gatherTime)
 		}
-		for more := true; more && len(some) < tripSize; {
+		for more := true; more && len(some) < roundTripSize; {
 			select {
 			case i := <-queue:
 				some = append(some, i)
@@ -189,7 +189,7 @@ func (t *timed) inBatches(l *lane) {
 		}
 		gather.Unlock()
 		if t.ctx.Err() != nil {
-			queue <- over // for the next batcher: this one may have taken all
+			queue <- endOfQueue // for the next batcher: this one may have taken all
 			return
 		}
 		l.renew(some)
@@ -200,9 +200,9 @@ func (t *timed) Close() {
 	t.cancel()
 	for _, l := range t.lanes {
 		l.close()
-		t.queues[l.number] <- over
+		t.queues[l.number] <- endOfQueue
 	}
 	t.tasks.Wait()
-	t.alarm.close()
+	t.timers.close()
 	t.closePools()
 }

@@ -29,33 +29,33 @@ const (
 	// BatchSize is how many locks are renewed by one call of the script at most,
 	// as in the library.
 	BatchSize = 128
-	// tripSize is how many are renewed in one round trip at most: in several
+	// roundTripSize is how many are renewed in one round trip at most: in several
 	// calls, sent together.
-	tripSize = 8 * BatchSize
+	roundTripSize = 8 * BatchSize
 )
 
-// keeper is what all rows but the library's have in common: a record for each
+// lockSet is what all rows but the library's have in common: a record for each
 // lock, how a lock is acquired and released, and how some are renewed on a
-// connection. Which locks are renewed, and when, says the row.
-type keeper struct {
+// connection. The row decides which locks are renewed, and when.
+type lockSet struct {
 	// immutable
 	target  *Target
 	meter   *Meter
 	id      string // of this row, part of every field
 	lease   time.Duration
 	timeout time.Duration // of a round trip
-	records []record      // by number
+	records []heldLock    // by number
 	pools   []*redis.Pool // by lane, to acquire and to release
 	prefix  any           // of all fields
 	ttl     any           // the lease as an argument
 
-	again retrier
+	scheduler scheduler // set once, before the first lock is acquired
 
-	live atomic.Int64
+	heldCount atomic.Int64
 }
 
-// record is one lock. Beside it is its timer, if the row has any.
-type record struct {
+// heldLock is one lock. Beside it is its timer, if the row has any.
+type heldLock struct {
 	key   any // the name, ready as an argument, so that a renewal makes no garbage
 	lane  int16
 	state atomic.Uint32
@@ -63,26 +63,26 @@ type record struct {
 
 // States of a record.
 const (
-	free uint32 = iota // to held when it is acquired
-	held               // to lost when it is gone or its trust has ended, to free by Release
-	lost               // to free by Release
+	stateFree uint32 = iota // to held when it is acquired
+	stateHeld               // to lost when it is gone or its trust has ended, to free by Release
+	stateLost               // to free by Release
 )
 
-// retrier is told of every lock that was renewed, or could not be, when it is to
-// be renewed next.
-type retrier interface {
-	renewAfter(i int32, d time.Duration)
+// scheduler is called for every lock that was renewed or could not be renewed.
+// The lock's next renewal is due after d.
+type scheduler interface {
+	scheduleRenewal(i int32, d time.Duration)
 }
 
-// untimed is of a row that has no timers.
-type untimed struct{}
+// noTimers is the scheduler of a row without timers.
+type noTimers struct{}
 
-func (untimed) renewAfter(int32, time.Duration) {}
+func (noTimers) scheduleRenewal(int32, time.Duration) {}
 
-func newKeeper(t *Target, m *Meter, prefix string, n int, lease time.Duration) *keeper {
-	k := &keeper{
+func newLockSet(t *Target, m *Meter, prefix string, n int, lease time.Duration) *lockSet {
+	k := &lockSet{
 		target: t, meter: m, id: strings.ToLower(rand.Text()[:10]), lease: lease, timeout: min(lock.DefaultIOTimeout, lease/10),
-		records: make([]record, n), ttl: lease.Milliseconds(), again: untimed{},
+		records: make([]heldLock, n), ttl: lease.Milliseconds(), scheduler: noTimers{},
 	}
 	k.prefix = k.id + ":"
 	for i := range k.records {
@@ -98,16 +98,16 @@ func newKeeper(t *Target, m *Meter, prefix string, n int, lease time.Duration) *
 	return k
 }
 
-func (k *keeper) dial(ctx context.Context, lane int) (redis.Conn, error) {
+func (k *lockSet) dial(ctx context.Context, lane int) (redis.Conn, error) {
 	conn, err := k.target.dial(ctx, lane)
 	if err != nil {
 		return nil, err
 	}
-	return k.meter.metered(conn, lane), nil
+	return k.meter.meterConn(conn, lane), nil
 }
 
-// perLane is how many locks each lane has.
-func (k *keeper) perLane() []int {
+// countPerLane is how many locks each lane has.
+func (k *lockSet) countPerLane() []int {
 	counts := make([]int, len(k.pools))
 	for i := range k.records {
 		counts[k.records[i].lane]++
@@ -116,14 +116,14 @@ func (k *keeper) perLane() []int {
 }
 
 // field is lock i's field in its hash.
-func (k *keeper) field(i int) string { return k.id + ":" + k.records[i].key.(string) }
+func (k *lockSet) field(i int) string { return k.id + ":" + k.records[i].key.(string) }
 
-func (k *keeper) Owns(i int, field string) bool { return field == k.field(i) }
+func (k *lockSet) Owns(i int, field string) bool { return field == k.field(i) }
 
-func (k *keeper) Live() int { return int(k.live.Load()) }
+func (k *lockSet) CountHeld() int { return int(k.heldCount.Load()) }
 
 // acquire acquires lock i; it is not renewed yet.
-func (k *keeper) acquire(ctx context.Context, i int) error {
+func (k *lockSet) acquire(ctx context.Context, i int) error {
 	r := &k.records[i]
 	conn, err := k.pools[r.lane].GetContext(ctx)
 	if err != nil {
@@ -138,26 +138,26 @@ func (k *keeper) acquire(ctx context.Context, i int) error {
 	if len(reply) != 2 || reply[0] != 1 {
 		return fmt.Errorf("bench: acquire: %v is held by another owner", r.key)
 	}
-	r.state.Store(held)
-	k.live.Add(1)
+	r.state.Store(stateHeld)
+	k.heldCount.Add(1)
 	return nil
 }
 
-// drop makes lock i lost, if it is held.
-func (k *keeper) drop(i int32) {
-	if k.records[i].state.CompareAndSwap(held, lost) {
-		k.live.Add(-1)
+// markLost makes lock i lost, if it is held.
+func (k *lockSet) markLost(i int32) {
+	if k.records[i].state.CompareAndSwap(stateHeld, stateLost) {
+		k.heldCount.Add(-1)
 	}
 }
 
-func (k *keeper) Release(ctx context.Context, i int) error {
+func (k *lockSet) Release(ctx context.Context, i int) error {
 	r := &k.records[i]
-	was := r.state.Swap(free)
+	was := r.state.Swap(stateFree)
 	switch was {
-	case free:
+	case stateFree:
 		return nil // never acquired
-	case held:
-		k.live.Add(-1)
+	case stateHeld:
+		k.heldCount.Add(-1)
 	}
 	conn, err := k.pools[r.lane].GetContext(ctx)
 	if err != nil {
@@ -169,13 +169,13 @@ func (k *keeper) Release(ctx context.Context, i int) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("bench: release: %w", err)
-	case n < 1 || was == lost:
+	case n < 1 || was == stateLost:
 		return lock.ErrLost
 	}
 	return nil
 }
 
-func (k *keeper) closePools() {
+func (k *lockSet) closePools() {
 	for _, p := range k.pools {
 		_ = p.Close()
 	}
@@ -184,8 +184,8 @@ func (k *keeper) closePools() {
 // lane is a connection on which a row's goroutine renews locks of one master. It
 // is used by one goroutine at a time, but for close.
 type lane struct {
-	keeper *keeper // immutable
-	number int     // immutable
+	locks  *lockSet // immutable
+	number int      // immutable
 
 	args  []any
 	waits []time.Duration
@@ -198,30 +198,30 @@ type lane struct {
 // renew renews some locks of the lane in one round trip, and sets when each is to
 // be renewed next. It drops locks that are not trusted any more. It reuses some.
 func (l *lane) renew(some []int32) {
-	k := l.keeper
-	some = k.meter.trusted(some, k.drop)
+	k := l.locks
+	some = k.meter.keepTrusted(some, k.markLost)
 	if len(some) == 0 {
 		return
 	}
-	left, err := l.trip(some)
+	left, err := l.makeRoundTrip(some)
 	if err != nil {
 		l.hangUp()
 		for _, i := range left { // until trust ends
-			k.again.renewAfter(i, k.lease/30)
+			k.scheduler.scheduleRenewal(i, k.lease/30)
 		}
 	}
 }
 
-// trip makes the round trip. The error says that the connection is of no more
+// makeRoundTrip sends the renewals and applies the answers. The error says that the connection is of no more
 // use; left are the locks without an answer then.
-func (l *lane) trip(some []int32) (left []int32, err error) {
-	k := l.keeper
-	conn, err := l.connected()
+func (l *lane) makeRoundTrip(some []int32) (left []int32, err error) {
+	k := l.locks
+	conn, err := l.connect()
 	if err != nil {
 		return some, err
 	}
 	size := BatchSize
-	if k.target.Cluster() { // a call takes keys of one slot alone
+	if k.target.IsCluster() { // a call takes keys of one slot alone
 		size = 1
 	}
 	written := time.Now()
@@ -251,14 +251,14 @@ func (l *lane) trip(some []int32) (left []int32, err error) {
 		}
 		call := some[:min(size, len(some))]
 		some = some[len(call):]
-		l.settle(call, answer)
+		l.applyAnswer(call, answer)
 	}
 	return nil, nil
 }
 
-// settle says what becomes of the locks of a call that was answered.
-func (l *lane) settle(call []int32, answer []any) {
-	k := l.keeper
+// applyAnswer says what becomes of the locks of a call that was answered.
+func (l *lane) applyAnswer(call []int32, answer []any) {
+	k := l.locks
 	for _, e := range answer {
 		place, gone := e.(int64)
 		if parts, refused := e.([]any); refused && len(parts) > 0 {
@@ -268,34 +268,34 @@ func (l *lane) settle(call []int32, answer []any) {
 			continue
 		}
 		if i := call[place-1]; gone {
-			k.drop(i)
+			k.markLost(i)
 		} else {
-			k.again.renewAfter(i, k.lease/30)
+			k.scheduler.scheduleRenewal(i, k.lease/30)
 		}
 		call[place-1] = -1
 	}
 	call = slices.DeleteFunc(call, func(i int32) bool { return i < 0 })
-	l.waits = k.meter.untilDue(call, l.waits)
+	l.waits = k.meter.waitsUntilDue(call, l.waits)
 	for at, i := range call {
-		k.again.renewAfter(i, l.waits[at])
+		k.scheduler.scheduleRenewal(i, l.waits[at])
 	}
 }
 
-// connected returns the connection, which has the script.
-func (l *lane) connected() (redis.Conn, error) {
+// connect returns the connection, which has the script.
+func (l *lane) connect() (redis.Conn, error) {
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
 	if conn != nil {
 		return conn, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.keeper.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.locks.timeout)
 	defer cancel()
-	conn, err := l.keeper.dial(ctx, l.number)
+	conn, err := l.locks.dial(ctx, l.number)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := redis.DoWithTimeout(conn, l.keeper.timeout, "SCRIPT", "LOAD", script.Renew.Text()); err != nil {
+	if _, err := redis.DoWithTimeout(conn, l.locks.timeout, "SCRIPT", "LOAD", script.Renew.Text()); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
