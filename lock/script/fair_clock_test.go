@@ -1,6 +1,8 @@
 package script_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +33,54 @@ func TestAFairReleaseGoesByTheServersClock(t *testing.T) {
 			there, err := redis.Int(conn.Do("LLEN", queue))
 			require.NoError(t, err)
 			require.Equal(t, lives, there == 1, "ahead by %v, score in %d ms", ahead, score-now)
+		}
+	}
+}
+
+// TestAFairReleaseOfManyPlacesLeavesTheOthers in their order, with the TTL of the queue. A field that is
+// named twice leaves once, and so does one that stands there twice.
+func TestAFairReleaseOfManyPlacesLeavesTheOthers(t *testing.T) {
+	conn := fixture.Dial(t, fixture.Server(t))
+	clock, err := redis.Int64s(conn.Do("TIME"))
+	require.NoError(t, err)
+	now := clock[0] * 1000
+	queue, scores, signs := keys.FairQueue("f"), keys.FairScores("f"), keys.FairSigns("f")
+	for _, leave := range []int{1, 8, 9, 50} { // from 9 on the queue is written anew, in parts
+		for _, twice := range []bool{false, true} {
+			fixture.DoOn(t, conn, "FLUSHALL")
+			fixture.DoOn(t, conn, "HSET", "f", "c:1:1", "1")
+			var want []string
+			gone := []any{}
+			for i := range 12_000 {
+				field := fmt.Sprint("w", i)
+				require.NoError(t, conn.Send("RPUSH", queue, field))
+				require.NoError(t, conn.Send("ZADD", scores, now+60_000, field))
+				require.NoError(t, conn.Send("HSET", signs, field, fmt.Sprint("1@", now)))
+				if i%100 == 50 && len(gone) < leave {
+					gone = append(gone, field)
+				} else {
+					want = append(want, field)
+				}
+			}
+			_, err := conn.Do("")
+			require.NoError(t, err)
+			if twice {
+				fixture.DoOn(t, conn, "RPUSH", queue, gone[0])
+				want, gone = append(want, gone[0].(string)), append(gone, gone[0])
+			} else {
+				fixture.DoOn(t, conn, "PEXPIRE", queue, 50_000)
+			}
+			args := append([]any{script.FairRelease.Text(), 4, "f", queue, scores, signs, gone[0], "channel", now, 58_000, "publish"}, gone[1:]...)
+			require.EqualValues(t, -1, fixture.DoOn(t, conn, "EVAL", args...))
+			got, err := redis.Strings(conn.Do("LRANGE", queue, 0, -1))
+			require.NoError(t, err)
+			require.True(t, slices.Equal(want, got), "%d leave, twice: %v, %d are left", leave, twice, len(got))
+			require.EqualValues(t, 12_000-leave, fixture.DoOn(t, conn, "ZCARD", scores))
+			require.EqualValues(t, 12_000-leave, fixture.DoOn(t, conn, "HLEN", signs))
+			if !twice {
+				require.Greater(t, fixture.DoOn(t, conn, "PTTL", queue), int64(10_000))
+			}
+			require.EqualValues(t, 1, fixture.DoOn(t, conn, "HLEN", "f"))
 		}
 	}
 }
