@@ -27,7 +27,7 @@ type chart struct {
 	title string
 	unit  string // empty for a number of what the title names
 	value func(Row) Number
-	floor float64 // what is less is drawn there, because the axis is logarithmic; 0: the axis is linear and begins at 0
+	floor float64 // smaller values are drawn at floor, because a logarithmic axis has no 0; if floor is 0, the axis is linear
 }
 
 // chartsOf are the charts for which at least one row has a value.
@@ -132,7 +132,7 @@ func (c chart) pointsOf(rows []Row, driver string) [][]point {
 	return pieces
 }
 
-// logarithmic stands at an axis that is.
+// logarithmic is the end of the label of a logarithmic axis.
 const logarithmic = ", logarithmic"
 
 // yLabel is short, because a label makes its axis shorter when it is longer than
@@ -254,7 +254,7 @@ func (hollowMark) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) 
 	c.DrawGlyphNoClip(style, at)
 }
 
-// driversOf are the drivers of rows, as they come.
+// driversOf returns the drivers of rows, in the order in which they first occur.
 func driversOf(rows []Row) []string {
 	var names []string
 	for _, r := range rows {
@@ -334,7 +334,7 @@ func drawServerCPU(rows []Row) ([]byte, error) {
 	return encodeSVG(canvas, title)
 }
 
-// newPlot is a plot in this report's dress.
+// newPlot returns an empty plot in the style of this report.
 func newPlot() *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil // the sheet is white
@@ -355,7 +355,7 @@ func newPlot() *plot.Plot {
 	return p
 }
 
-// newSheet is a white canvas with a margin.
+// newSheet returns a white canvas with a margin.
 func newSheet(canvas *vgsvg.Canvas) draw.Canvas {
 	c := draw.New(canvas)
 	c.SetColor(color.White)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Remarks say in words what the rows say: how much is the timer and how much
-// the batch. They speak of the largest number of locks at which both rows of a
-// comparison are sound; nothing is said of rows that were not run.
+// Remarks returns sentences that compare rows: how much the timer saves, and how much
+// the batch does. Each sentence compares two drivers at the largest number of locks at
+// which both rows are sound.
 func Remarks(rows []Row) []string {
 	var out []string
 	compare := func(what, first, second string, clauses ...func(a, b Row) string) {

@@ -28,8 +28,8 @@ func logTicks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// roundDown and over are the next 1, 2 or 5 with zeros that is not above, or not
-// below, v.
+// roundDown returns the largest number not above v that is 1, 2 or 5 times a power
+// of ten.
 func roundDown(v float64) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, digit := range []float64{5, 2} {
@@ -40,6 +40,7 @@ func roundDown(v float64) float64 {
 	return decade
 }
 
+// roundUp returns the smallest such number that is not below v.
 func roundUp(v float64) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, digit := range []float64{1, 2, 5} {
@@ -69,7 +70,7 @@ func evenTicks(_, most float64) []plot.Tick {
 	return ticks
 }
 
-// secondTicks are some, evenly spaced.
+// secondTicks marks an axis of seconds, about eight times.
 func secondTicks(most float64, labelled bool) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for i, step := 0, roundUp(most/8); float64(i)*step <= most; i++ {

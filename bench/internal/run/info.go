@@ -11,8 +11,8 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
-// readInfo is what INFO says in a section, by key; empty where it says nothing, as
-// the embedded server does.
+// readInfo returns the fields of a section of INFO. It returns none for a server
+// without that section, such as the embedded one.
 func readInfo(conn redis.Conn, section string) map[string]string {
 	text, err := redis.String(conn.Do("INFO", section))
 	if err != nil {
@@ -75,7 +75,7 @@ func resetScriptStats(t *holders.Target) {
 	}
 }
 
-// readUsage reads it. own says that bench started the server. Otherwise the
+// readUsage reads what the target has done until now. own says that bench started the server. Otherwise the
 // percentiles are left out, because they are of all its time and cannot be
 // subtracted.
 func readUsage(t *holders.Target, own bool) usage {

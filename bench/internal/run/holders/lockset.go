@@ -195,8 +195,9 @@ type lane struct {
 	closed bool
 }
 
-// renew renews some locks of the lane in one round trip, and sets when each is to
-// be renewed next. It drops locks that are not trusted any more. It reuses some.
+// renew renews some locks of the lane in one round trip, and schedules the next
+// renewal of each. Locks whose trust has ended are marked as lost instead. renew
+// overwrites the slice some.
 func (l *lane) renew(some []int32) {
 	k := l.locks
 	some = k.meter.keepTrusted(some, k.markLost)
@@ -212,8 +213,8 @@ func (l *lane) renew(some []int32) {
 	}
 }
 
-// makeRoundTrip sends the renewals and applies the answers. The error says that the connection is of no more
-// use; left are the locks without an answer then.
+// makeRoundTrip sends the renewals and applies the answers. After an error, the
+// connection cannot be used any more, and left are the locks without an answer.
 func (l *lane) makeRoundTrip(some []int32) (left []int32, err error) {
 	k := l.locks
 	conn, err := l.connect()
@@ -256,7 +257,8 @@ func (l *lane) makeRoundTrip(some []int32) (left []int32, err error) {
 	return nil, nil
 }
 
-// applyAnswer says what becomes of the locks of a call that was answered.
+// applyAnswer marks locks that Redis no longer has as lost, and schedules the
+// next renewal of the others. call are the locks of the call that was answered.
 func (l *lane) applyAnswer(call []int32, answer []any) {
 	k := l.locks
 	for _, e := range answer {
@@ -281,7 +283,7 @@ func (l *lane) applyAnswer(call []int32, answer []any) {
 	}
 }
 
-// connect returns the connection, which has the script.
+// connect returns the lane's connection. It dials and loads the script if there is none.
 func (l *lane) connect() (redis.Conn, error) {
 	l.mu.Lock()
 	conn := l.conn
@@ -309,7 +311,7 @@ func (l *lane) connect() (redis.Conn, error) {
 	return conn, nil
 }
 
-// errClosed: the row is over.
+// errClosed is returned when the row has ended.
 var errClosed = errors.New("bench: the row is over")
 
 // hangUp gives the connection up.
@@ -323,7 +325,7 @@ func (l *lane) hangUp() {
 	}
 }
 
-// close ends what the goroutine waits for, and lets it have no more connections.
+// close ends the goroutine's connection, and refuses it a new one.
 func (l *lane) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -176,7 +176,7 @@ func (m *Meter) readRequest(command string, args []any) *request {
 		keys = keys[:n]
 	}
 	if action != renews {
-		keys = keys[:1] // the others are beside it
+		keys = keys[:1] // the other keys, such as a counter, are no locks
 	}
 	r := requestPool.Get().(*request)
 	r.action, r.written, r.locks = action, m.now(), r.locks[:0]
@@ -205,7 +205,7 @@ func (m *Meter) lockNumber(key any) int32 {
 		if len(key) > len(m.prefix) && key[:len(m.prefix)] == m.prefix {
 			digits = key[len(m.prefix):]
 		}
-	case []byte: // the library's, which writes to it again
+	case []byte: // the library reuses this buffer
 		if len(key) > len(m.prefix) && string(key[:len(m.prefix)]) == m.prefix {
 			digits = string(key[len(m.prefix):])
 		}
@@ -245,7 +245,7 @@ func (m *Meter) noteAnswer(lane int, r *request, reply any, err error) {
 			continue
 		}
 		if i := r.locks[place-1]; gone && i >= 0 {
-			m.checkTrustLocked(i, now) // too late to be told
+			m.checkTrustLocked(i, now) // counts it as missed if its trust ended before this answer
 			m.confirmedAt[i] = 0
 		}
 		r.locks[place-1] = -1
@@ -300,7 +300,7 @@ type meteredConn struct {
 	lane  int    // immutable
 
 	mu         sync.Mutex // guards what follows
-	sent       []*request // in order; nil for a command that is none
+	sent       []*request // in order; nil for a command that concerns no lock of the row
 	head       int        // of sent: the oldest that is not answered
 	hasRenewal bool       // a renewal was written since the last flush
 }
@@ -352,8 +352,8 @@ func (c *meteredConn) noteReply(reply any, err error) (any, error) {
 	return reply, err
 }
 
-// popRequest takes the oldest request that is not answered. Messages to a subscriber
-// are answers to none.
+// popRequest takes the oldest request that is not answered. It returns nil if there
+// is none, as for a message to a subscriber.
 func (c *meteredConn) popRequest() *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -375,8 +375,8 @@ func (c *meteredConn) DoWithTimeout(timeout time.Duration, command string, args 
 	return c.do(command, args, func() (any, error) { return redis.DoWithTimeout(c.Conn, timeout, command, args...) })
 }
 
-// do is for a command whose answer is awaited at once, with nothing written before
-// it that is not answered.
+// do runs a command and waits for its answer. No earlier command may be without
+// its answer.
 func (c *meteredConn) do(command string, args []any, do func() (any, error)) (any, error) {
 	c.noteRequest(command, args)
 	c.noteFlush()

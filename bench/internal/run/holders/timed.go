@@ -10,11 +10,11 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// timerSet arms the timers of a row, one for each lock. What differs between two
-// rows that renew in the same way is the timerSet alone.
+// timerSet arms the timers of a row, one for each lock. Two rows that renew in the
+// same way differ only in their timerSet.
 type timerSet interface {
-	// open is called once, before all else. due is to be called when a timer of
-	// lock i fires, and does not block.
+	// open is called once, before every other method. A timer of lock i calls due
+	// when it fires. due does not block.
 	open(n int, due func(i int32)) error
 	// arm arms the timer of lock i, which is not pending. Several goroutines
 	// call it, each for other locks.
