@@ -25,9 +25,9 @@ const (
 // nothing comes within Limit, it fails the test.
 func Receive[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
-	v, ok := within(ch, Limit)
+	v, ok := receiveWithin(ch, Limit)
 	if !ok {
-		fail(t, "nothing came", Limit)
+		failTimeout(t, "nothing came", Limit)
 	}
 	return v
 }
@@ -41,8 +41,8 @@ func Wait(t testing.TB, group interface{ Wait() }) {
 		defer close(done)
 		group.Wait()
 	}()
-	if _, ok := within(done, longLimit); !ok {
-		fail(t, "some have not ended", longLimit)
+	if _, ok := receiveWithin(done, longLimit); !ok {
+		failTimeout(t, "some have not ended", longLimit)
 	}
 }
 
@@ -53,7 +53,7 @@ func Until(t testing.TB, met func() bool) {
 	for began := time.Now(); !met(); {
 		waited := time.Since(began)
 		if waited > Limit {
-			fail(t, "it did not become true", Limit)
+			failTimeout(t, "it did not become true", Limit)
 		}
 		time.Sleep(min(max(waited/64, time.Millisecond), 20*time.Millisecond))
 	}
@@ -72,7 +72,7 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-func within[T any](ch <-chan T, d time.Duration) (v T, ok bool) {
+func receiveWithin[T any](ch <-chan T, d time.Duration) (v T, ok bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -83,8 +83,8 @@ func within[T any](ch <-chan T, d time.Duration) (v T, ok bool) {
 	}
 }
 
-// fail ends the test, and shows what everybody waits for.
-func fail(t testing.TB, what string, d time.Duration) {
+// failTimeout ends the test, and shows what everybody waits for.
+func failTimeout(t testing.TB, what string, d time.Duration) {
 	t.Helper()
 	stacks := make([]byte, 256<<10)
 	t.Fatalf("%s in %v; all goroutines:\n\n%s", what, d, stacks[:runtime.Stack(stacks, true)])

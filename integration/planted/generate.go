@@ -19,9 +19,9 @@ import (
 // "or", a call or an assignment is left out if its result is not needed to compile, or a time that was
 // taken before sending is taken after the answer.
 
-// generated draws n bugs in the Go files of some packages. The same seed draws the same ones of the
+// drawBugs draws n bugs in the Go files of some packages. The same seed draws the same ones of the
 // same text.
-func generated(root string, packages []string, n int, seed uint64) ([]bug, error) {
+func drawBugs(root string, packages []string, n int, seed uint64) ([]bug, error) {
 	var all []bug
 	for _, pkg := range packages {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
@@ -59,7 +59,7 @@ func mutations(pkg, file string, text []byte) (all []bug, err error) {
 	at := func(p token.Pos) int { return files.Position(p).Offset }
 	function := ""
 	add := func(kind string, from, to token.Pos, with string) {
-		before, after, ok := unique(text, at(from), at(to), with)
+		before, after, ok := uniqueEdit(text, at(from), at(to), with)
 		if !ok {
 			return
 		}
@@ -67,14 +67,14 @@ func mutations(pkg, file string, text []byte) (all []bug, err error) {
 			name:   fmt.Sprintf("%s-%s-%s-%d", filepath.Base(pkg), strings.TrimSuffix(file, ".go"), kind, files.Position(from).Line),
 			breaks: fmt.Sprintf("%s: %q is %q", function, text[at(from):at(to)], with),
 			file:   pkg + "/" + file, before: before, after: after,
-			tests: []tests{{pkg: "./" + pkg}, {pkg: simulation.pkg, worlds: 300, most: simulating}, {pkg: "./lock", most: 10 * time.Minute}, {pkg: "./integration/world", most: 10 * time.Minute}},
+			tests: []tests{{pkg: "./" + pkg}, {pkg: simulation.pkg, worlds: 300, limit: maxSimulationTime}, {pkg: "./lock", limit: 10 * time.Minute}, {pkg: "./integration/world", limit: 10 * time.Minute}},
 		})
 	}
 	others := map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}
 	statement := func(s ast.Stmt) {
 		switch s := s.(type) {
 		case *ast.ExprStmt:
-			if call, ok := s.X.(*ast.CallExpr); ok && !locks(call) {
+			if call, ok := s.X.(*ast.CallExpr); ok && !isLockCall(call) {
 				add("call", s.Pos(), s.End(), "")
 			}
 		case *ast.AssignStmt:
@@ -112,15 +112,15 @@ func mutations(pkg, file string, text []byte) (all []bug, err error) {
 	return all, nil
 }
 
-// locks reports whether a call locks or unlocks a mutex: a test that hangs finds that at once.
-func locks(call *ast.CallExpr) bool {
+// isLockCall reports whether a call locks or unlocks a mutex: a test that hangs finds that at once.
+func isLockCall(call *ast.CallExpr) bool {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && (s.Sel.Name == "Lock" || s.Sel.Name == "Unlock")
 }
 
-// unique is an edit as text that is in a file once, before and after: of whole lines, as many as it
+// uniqueEdit is an edit as text that is in a file once, before and after: of whole lines, as many as it
 // takes.
-func unique(text []byte, from, to int, with string) (before, after string, ok bool) {
+func uniqueEdit(text []byte, from, to int, with string) (before, after string, ok bool) {
 	first, last := from, to
 	for range 6 {
 		first = 1 + bytes.LastIndexByte(text[:max(first-1, 0)], '\n')

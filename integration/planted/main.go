@@ -45,8 +45,8 @@ func (b bug) edits() []edit {
 type tests struct {
 	pkg string // "./lock"
 	run string // for go test -run; empty: all
-	// most is how long they may take; 0 is mostTime. A bug may make tests hang.
-	most time.Duration
+	// limit is how long they may take; 0 is maxTime. A bug may make tests hang.
+	limit time.Duration
 	// worlds is what WHEELLOCK_SIMULATE is for the tests of the simulation: so many small worlds for each
 	// of two workers, and a tenth or a twentieth as many of other kinds. They end with the first find.
 	worlds int
@@ -55,22 +55,22 @@ type tests struct {
 // simulation has the product itself run under a scheduler, and never with -short. The others are
 // one kind of its worlds each.
 var (
-	simulation = tests{pkg: "./lock/internal/proof/simulation", run: "^TestThePromisesHoldInEveryOrder$", worlds: 1000, most: simulating}
-	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$", worlds: 4000, most: simulating}
-	ofKeepers  = tests{pkg: simulation.pkg, run: simulation.run + "/^small,_of_Keepers$", worlds: 10_000, most: simulating}
-	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$", worlds: 20_000, most: simulating}
-	ofOneName  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_one_name$", worlds: 20_000, most: simulating}
+	simulation = tests{pkg: "./lock/internal/proof/simulation", run: "^TestThePromisesHoldInEveryOrder$", worlds: 1000, limit: maxSimulationTime}
+	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$", worlds: 4000, limit: maxSimulationTime}
+	ofKeepers  = tests{pkg: simulation.pkg, run: simulation.run + "/^small,_of_Keepers$", worlds: 10_000, limit: maxSimulationTime}
+	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$", worlds: 20_000, limit: maxSimulationTime}
+	ofOneName  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_one_name$", worlds: 20_000, limit: maxSimulationTime}
 )
 
 // These bound the tests of one package. The simulation has its number of worlds, so that a bug is
 // found or survives on every machine alike.
 const (
-	mostTime   = 2 * time.Minute
-	simulating = time.Hour
+	maxTime           = 2 * time.Minute
+	maxSimulationTime = time.Hour
 )
 
-// edited returns the texts of b's files with the bug in them, by the names of the files.
-func (b bug) edited(root string) (map[string][]byte, error) {
+// editTexts returns the texts of b's files with the bug in them, by the names of the files.
+func (b bug) editTexts(root string) (map[string][]byte, error) {
 	texts := map[string][]byte{}
 	for _, e := range b.edits() {
 		text := texts[e.file]
@@ -88,10 +88,10 @@ func (b bug) edited(root string) (map[string][]byte, error) {
 	return texts, nil
 }
 
-// overlay writes into dir what makes the go command build b, and returns the file for
+// writeOverlay writes into dir what makes the go command build b, and returns the file for
 // its flag -overlay.
-func (b bug) overlay(root, dir string) (string, error) {
-	texts, err := b.edited(root)
+func (b bug) writeOverlay(root, dir string) (string, error) {
+	texts, err := b.editTexts(root)
 	if err != nil {
 		return "", err
 	}
@@ -116,12 +116,12 @@ var failed = regexp.MustCompile(`(?m)^(?:--- FAIL: (\S+)|panic: test timed out.*
 // plant runs the tests that must find b, and returns those that failed first. It
 // returns an empty string if all pass.
 func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (foundBy string, err error) {
-	overlay, err := b.overlay(root, dir)
+	overlay, err := b.writeOverlay(root, dir)
 	if err != nil {
 		return "", err
 	}
 	for _, t := range b.tests {
-		args := []string{"test", "-count=1", "-vet=off", "-failfast", "-timeout", cmp.Or(t.most, mostTime).String(), "-run", t.run}
+		args := []string{"test", "-count=1", "-vet=off", "-failfast", "-timeout", cmp.Or(t.limit, maxTime).String(), "-run", t.run}
 		if t.pkg != simulation.pkg { // its tests build the product themselves, and need no second one with the bug
 			args = append(args, "-overlay", overlay)
 		}
@@ -171,7 +171,7 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 		if len(names) == 0 {
 			names = []string{"a crash of " + t.pkg}
 		}
-		return strings.Join(names, ", ") + told(out.String()), nil
+		return strings.Join(names, ", ") + describeFind(out.String()), nil
 	}
 	return "", nil
 }
@@ -181,8 +181,8 @@ var (
 	broken = regexp.MustCompile(`(?m)(?:BROKEN: |^\s*panic: )(.*)$`)
 )
 
-// told is what the simulation says of a find: after how many worlds, and what was broken.
-func told(out string) (said string) {
+// describeFind is what the simulation says of a find: after how many worlds, and what was broken.
+func describeFind(out string) (said string) {
 	if n := worlds.FindStringSubmatch(out); n != nil {
 		said = " after " + n[1] + " worlds"
 	}
@@ -204,8 +204,8 @@ func (p *part) Set(text string) error {
 	return nil
 }
 
-// chosen are the bugs of a list that are to be planted.
-func chosen(list []bug, only *regexp.Regexp, p part) (out []bug) {
+// selectBugs are the bugs of a list that are to be planted.
+func selectBugs(list []bug, only *regexp.Regexp, p part) (out []bug) {
 	for i, b := range list {
 		if i%p.n == p.k && only.MatchString(b.name) {
 			out = append(out, b)
@@ -250,11 +250,11 @@ func run(ctx context.Context) error {
 	}
 	all := bugs
 	if *draw > 0 {
-		if all, err = generated(root, strings.Split(*in, ","), *draw, *seed); err != nil {
+		if all, err = drawBugs(root, strings.Split(*in, ","), *draw, *seed); err != nil {
 			return err
 		}
 	}
-	planted, found, bad, survive := chosen(all, match, p), 0, 0, 0
+	planted, found, bad, survive := selectBugs(all, match, p), 0, 0, 0
 	for _, b := range planted {
 		if *simulate > 0 {
 			all := simulation

@@ -38,7 +38,7 @@ func TestEveryBugApplies(t *testing.T) {
 		require.False(t, names[b.name], "%s is there twice", b.name)
 		names[b.name] = true
 		require.NotEmpty(t, b.breaks, b.name)
-		edited, err := b.edited(root)
+		edited, err := b.editTexts(root)
 		if !assert.NoError(t, err, b.name) {
 			continue
 		}
@@ -65,16 +65,16 @@ func TestAnEditThatDoesNotApplyIsAnError(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(root, "f.go"), []byte("one two two"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "g.go"), []byte("four"), 0o600))
-	edited, err := bug{file: "f.go", before: "one", after: "three", also: []edit{{"f.go", "three two", "five"}, {"g.go", "four", ""}}}.edited(root)
+	edited, err := bug{file: "f.go", before: "one", after: "three", also: []edit{{"f.go", "three two", "five"}, {"g.go", "four", ""}}}.editTexts(root)
 	require.NoError(t, err)
 	require.Equal(t, map[string][]byte{"f.go": []byte("five two"), "g.go": {}}, edited)
-	_, err = bug{file: "f.go", before: "one", also: []edit{{"g.go", "three", ""}}}.edited(root)
+	_, err = bug{file: "f.go", before: "one", also: []edit{{"g.go", "three", ""}}}.editTexts(root)
 	require.ErrorContains(t, err, "the text before is 0 times in g.go, not once")
-	_, err = bug{file: "f.go", before: "two"}.edited(root)
+	_, err = bug{file: "f.go", before: "two"}.editTexts(root)
 	require.ErrorContains(t, err, "the text before is 2 times in f.go, not once")
-	_, err = bug{file: "f.go", before: "four"}.edited(root)
+	_, err = bug{file: "f.go", before: "four"}.editTexts(root)
 	require.ErrorContains(t, err, "the text before is 0 times in f.go, not once")
-	_, err = bug{file: "gone.go", before: "one"}.edited(root)
+	_, err = bug{file: "gone.go", before: "one"}.editTexts(root)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -84,7 +84,7 @@ func TestThePartsAreTheWhole(t *testing.T) {
 	for n := 1; n <= len(bugs)+1; n++ {
 		times := map[string]int{}
 		for k := range n {
-			for _, b := range chosen(bugs, all, part{k, n}) {
+			for _, b := range selectBugs(bugs, all, part{k, n}) {
 				times[b.name]++
 			}
 		}
@@ -93,7 +93,7 @@ func TestThePartsAreTheWhole(t *testing.T) {
 			require.Equal(t, 1, times, name)
 		}
 	}
-	for _, b := range chosen(bugs, some, part{0, 1}) {
+	for _, b := range selectBugs(bugs, some, part{0, 1}) {
 		require.True(t, strings.HasPrefix(b.name, "run-"))
 	}
 	for _, text := range []string{"", "1", "-1/2", "2/2", "0/0", "x/y"} {
@@ -106,10 +106,10 @@ func TestThePartsAreTheWhole(t *testing.T) {
 
 // TestTheSimulationSaysWhatItHasFound: the number of worlds, and the broken promise.
 func TestTheSimulationSaysWhatItHasFound(t *testing.T) {
-	require.Empty(t, told("--- FAIL: TestSum\n panic: no"))
-	require.Equal(t, " after 12 worlds: a has two holders", told("x: after 12 worlds, 3s:\n  7 0.5 BROKEN: a has two holders\nBROKEN: other\n"))
-	require.Equal(t, " after 3 worlds: index out of range", told("after 3 worlds, 1s:\n   panic: index out of range\n"))
-	require.Equal(t, " after 3 worlds", told("after 3 worlds, 1s:\n"))
+	require.Empty(t, describeFind("--- FAIL: TestSum\n panic: no"))
+	require.Equal(t, " after 12 worlds: a has two holders", describeFind("x: after 12 worlds, 3s:\n  7 0.5 BROKEN: a has two holders\nBROKEN: other\n"))
+	require.Equal(t, " after 3 worlds: index out of range", describeFind("after 3 worlds, 1s:\n   panic: index out of range\n"))
+	require.Equal(t, " after 3 worlds", describeFind("after 3 worlds, 1s:\n"))
 }
 
 // TestPlantingSaysWhoFindsABug: in a module of its own, with a bug that its test finds, one

@@ -18,11 +18,11 @@ func Born(f func()) func() {
 	if s == nil {
 		return f
 	}
-	name := s.child()
+	name := s.nameChild()
 	times := 0
 	return func() {
-		s.enter(name, &times)
-		defer s.leave()
+		s.registerRunning(name, &times)
+		defer s.forgetRunning()
 		Here("start")
 		f()
 	}
@@ -36,18 +36,18 @@ func Go(name string, f func()) {
 		return
 	}
 	go func() {
-		s.enter(name, new(int))
-		defer s.leave()
+		s.registerRunning(name, new(int))
+		defer s.forgetRunning()
 		Here("start")
 		f()
 	}()
 }
 
-func (s *Scheduler) child() string {
+func (s *Scheduler) nameChild() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.meLocked()
-	if g.name == "" { // the end of a context, see stop
+	g := s.runningLocked()
+	if g.name == "" { // the end of a context, see stopAt
 		s.timers++
 		return fmt.Sprint("timer ", s.timers)
 	}
@@ -55,20 +55,20 @@ func (s *Scheduler) child() string {
 	return fmt.Sprint(g.name, ".", g.children)
 }
 
-// enter names the running goroutine.
-func (s *Scheduler) enter(name string, times *int) {
+// registerRunning names the running goroutine.
+func (s *Scheduler) registerRunning(name string, times *int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if *times++; *times > 1 && name != "" {
 		name = fmt.Sprint(name, "#", *times)
 	}
 	g := &goroutineState{name: name, goOn: make(chan struct{}, 1)}
-	g.priority = s.priorityLocked(name)
+	g.priority = s.drawPriorityLocked(name)
 	s.goroutine[goroutine()] = g
 }
 
-// priorityLocked is what a goroutine of that name begins with.
-func (s *Scheduler) priorityLocked(name string) float64 {
+// drawPriorityLocked is what a goroutine of that name begins with.
+func (s *Scheduler) drawPriorityLocked(name string) float64 {
 	if name == "" {
 		return s.rng.Float64()
 	}
@@ -77,8 +77,8 @@ func (s *Scheduler) priorityLocked(name string) float64 {
 	return float64(h.Sum64()) / (1 << 64)
 }
 
-// leave forgets the running goroutine, which ends.
-func (s *Scheduler) leave() {
+// forgetRunning forgets the running goroutine, which ends.
+func (s *Scheduler) forgetRunning() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.goroutine, goroutine())
@@ -95,7 +95,7 @@ func Flip() bool {
 	if s.off || s.plan.InOrder {
 		return false
 	}
-	g := s.meLocked()
+	g := s.runningLocked()
 	g.flips++
 	h := fnv.New64a()
 	fmt.Fprint(h, s.plan.Seed, g.name, g.flips)
@@ -114,7 +114,7 @@ func Float64() float64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.meLocked()
+	g := s.runningLocked()
 	g.draws++
 	h := fnv.New64a()
 	fmt.Fprint(h, s.plan.Seed, " ", g.name, " ", g.draws)
@@ -128,7 +128,7 @@ func ID(b []byte) {
 		panic("points: an identity is asked for without a scheduler")
 	}
 	h := fnv.New128a()
-	fmt.Fprint(h, s.plan.Seed, " ", s.child())
+	fmt.Fprint(h, s.plan.Seed, " ", s.nameChild())
 	copy(b, h.Sum(nil))
 }
 

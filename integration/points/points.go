@@ -18,7 +18,7 @@ var current atomic.Pointer[Scheduler]
 // Here is a point.
 func Here(place string) {
 	if s := current.Load(); s != nil {
-		s.stop(place)
+		s.stopAt(place)
 	}
 }
 
@@ -33,7 +33,7 @@ var _ sync.Locker = (*Mutex)(nil)
 func (m *Mutex) Lock() {
 	Here("lock")
 	m.mu.Lock()
-	holds(1)
+	addHeldMutexes(1)
 }
 
 // TryLock is sync.Mutex.TryLock.
@@ -42,21 +42,21 @@ func (m *Mutex) TryLock() bool {
 	if !m.mu.TryLock() {
 		return false
 	}
-	holds(1)
+	addHeldMutexes(1)
 	return true
 }
 
 // Unlock is sync.Mutex.Unlock.
 func (m *Mutex) Unlock() {
 	m.mu.Unlock()
-	holds(-1)
+	addHeldMutexes(-1)
 	Here("unlock")
 }
 
-// holds notes that the running goroutine holds one mutex more, or less.
-func holds(n int) {
+// addHeldMutexes notes that the running goroutine holds one mutex more, or less.
+func addHeldMutexes(n int) {
 	if s := current.Load(); s != nil {
-		s.holds(n)
+		s.addHeldMutexes(n)
 	}
 }
 

@@ -65,7 +65,7 @@ type Scheduler struct {
 	demote    []int // steps at which somebody is demoted
 	lowest    float64
 	latest    *goroutineState // that went on
-	alone     int             // steps that it took, one after the other
+	repeats   int             // steps that it took, one after the other
 	timers    int             // goroutines that ends of contexts have made
 	hash      uint64          // of all steps
 	log       []string        // of all steps, see Plan.Log
@@ -78,18 +78,18 @@ type Scheduler struct {
 
 // goroutineState is a goroutine that has met a point.
 type goroutineState struct {
-	name     string        // the same in each run of a seed; empty if it is not known
-	children int           // that it has named
-	flips    int           // that it has asked for
-	draws    int           // of Float64
-	since    int           // the step at which it has stopped
-	goOn     chan struct{} // of capacity 1
-	priority float64
-	holds    int // mutexes
-	exempt   bool
-	place    string // where it has stopped
-	within   bool   // in a call of Plan.Function
-	late     bool   // it was held up there
+	name         string        // the same in each run of a seed; empty if it is not known
+	children     int           // that it has named
+	flips        int           // that it has asked for
+	draws        int           // of Float64
+	since        int           // the step at which it has stopped
+	goOn         chan struct{} // of capacity 1
+	priority     float64
+	heldMutexes  int // mutexes
+	exempt       bool
+	place        string // where it has stopped
+	isInFunction bool   // in a call of Plan.Function
+	wasHeldUp    bool   // it was held up there
 }
 
 // Start makes a scheduler and puts it in charge of all points of the process. Stop must
@@ -103,7 +103,7 @@ func Start(plan Plan) *Scheduler {
 		s.demote = append(s.demote, s.rng.IntN(plan.Within))
 	}
 	s.mu.Lock()
-	me := s.meLocked()
+	me := s.runningLocked()
 	me.exempt, me.name = true, "world"
 	s.mu.Unlock()
 	if !current.CompareAndSwap(nil, s) {
@@ -188,10 +188,10 @@ func (s *Scheduler) Step() bool {
 	}
 	g := s.stopped[i]
 	if g != s.latest {
-		s.latest, s.alone = g, 0
-	} else if s.alone++; s.alone == patience {
+		s.latest, s.repeats = g, 0
+	} else if s.repeats++; s.repeats == patience {
 		// It waits for what another one does, and does not sleep meanwhile.
-		s.alone = 0
+		s.repeats = 0
 		s.lowest--
 		g.priority, g.since = s.lowest, s.steps+1
 		i = s.chooseLocked()
@@ -200,7 +200,7 @@ func (s *Scheduler) Step() bool {
 	s.stopped = slices.Delete(s.stopped, i, i+1)
 	s.noteLocked(g)
 	s.steps++
-	if s.heldUpLocked(g) {
+	if s.drawHoldUpLocked(g) {
 		s.holdUpLocked(g)
 		return true
 	}
@@ -234,9 +234,9 @@ func (s *Scheduler) chooseLocked() int {
 	return best
 }
 
-// heldUpLocked decides whether g is held up, which happens once at a point.
-func (s *Scheduler) heldUpLocked(g *goroutineState) bool {
-	if s.plan.HoldUps == 0 || g.late || s.plan.Place != "" && s.plan.Place != g.place || !g.within {
+// drawHoldUpLocked decides whether g is held up, which happens once at a point.
+func (s *Scheduler) drawHoldUpLocked(g *goroutineState) bool {
+	if s.plan.HoldUps == 0 || g.wasHeldUp || s.plan.Place != "" && s.plan.Place != g.place || !g.isInFunction {
 		return false
 	}
 	return s.rng.IntN(s.plan.HoldUps) == 0
@@ -248,7 +248,7 @@ func (s *Scheduler) holdUpLocked(g *goroutineState) {
 		s.since = time.Now()
 	}
 	s.heldUp++
-	g.late = true
+	g.wasHeldUp = true
 	time.AfterFunc(s.plan.Lengths[s.rng.IntN(len(s.plan.Lengths))], func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -257,12 +257,12 @@ func (s *Scheduler) holdUpLocked(g *goroutineState) {
 			s.standing += time.Since(s.since)
 			s.last = time.Now()
 		}
-		s.waitLocked(g)
+		s.addStoppedLocked(g)
 	})
 }
 
-// waitLocked adds g to the stopped goroutines.
-func (s *Scheduler) waitLocked(g *goroutineState) {
+// addStoppedLocked adds g to the stopped goroutines.
+func (s *Scheduler) addStoppedLocked(g *goroutineState) {
 	if s.off {
 		g.goOn <- struct{}{}
 		return
@@ -275,8 +275,8 @@ func (s *Scheduler) waitLocked(g *goroutineState) {
 	}
 }
 
-// calls reports whether the running goroutine is in a call of a function whose name ends so.
-func calls(function string) bool {
+// isInCallOf reports whether the running goroutine is in a call of a function whose name ends so.
+func isInCallOf(function string) bool {
 	if function == "" {
 		return true
 	}
@@ -293,12 +293,12 @@ func calls(function string) bool {
 	}
 }
 
-// stop is a point.
-func (s *Scheduler) stop(place string) {
-	within := calls(s.plan.Function)
+// stopAt is a point.
+func (s *Scheduler) stopAt(place string) {
+	within := isInCallOf(s.plan.Function)
 	s.mu.Lock()
-	g := s.meLocked()
-	if s.off || g.exempt || g.holds > 0 {
+	g := s.runningLocked()
+	if s.off || g.exempt || g.heldMutexes > 0 {
 		s.mu.Unlock()
 		return
 	}
@@ -309,21 +309,21 @@ func (s *Scheduler) stop(place string) {
 		}
 		return // the end of a context, whose goroutine is that package's
 	}
-	g.place, g.late, g.within = place, false, within
-	s.waitLocked(g)
+	g.place, g.wasHeldUp, g.isInFunction = place, false, within
+	s.addStoppedLocked(g)
 	s.mu.Unlock()
 	<-g.goOn
 }
 
-func (s *Scheduler) holds(n int) {
+func (s *Scheduler) addHeldMutexes(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.meLocked().holds += n
+	s.runningLocked().heldMutexes += n
 }
 
-// meLocked returns the state of the running goroutine. When a goroutine has ended, a later one
+// runningLocked returns the state of the running goroutine. When a goroutine has ended, a later one
 // reuses its state, because a goroutine that ends holds nothing.
-func (s *Scheduler) meLocked() *goroutineState {
+func (s *Scheduler) runningLocked() *goroutineState {
 	id := goroutine()
 	g := s.goroutine[id]
 	if g == nil {

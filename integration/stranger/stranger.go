@@ -127,7 +127,7 @@ func (s *Stranger) Counts() Counts {
 	return s.counts
 }
 
-func (s *Stranger) note(f func()) {
+func (s *Stranger) update(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
@@ -139,7 +139,7 @@ func (s *Stranger) listen() {
 		case error:
 			return
 		case redis.Message:
-			s.note(func() {
+			s.update(func() {
 				if s.open = s.waiting > 0; s.open {
 					s.counts.Releases++
 				}
@@ -160,7 +160,7 @@ func (s *Stranger) Run(ctx context.Context) error {
 		wg.Go(func() {
 			t := thread{s, s.conns[i], fmt.Sprintf("%s:%d", s.id, i+1)}
 			for ctx.Err() == nil && errs[i] == nil {
-				errs[i] = t.turn(ctx)
+				errs[i] = t.takeTurn(ctx)
 			}
 		})
 	}
@@ -175,7 +175,7 @@ type thread struct {
 	field string
 }
 
-func (t thread) turn(ctx context.Context) error {
+func (t thread) takeTurn(ctx context.Context) error {
 	taken, err := t.tryLock(ctx)
 	if err != nil || !taken {
 		return err
@@ -189,14 +189,14 @@ func (t thread) turn(ctx context.Context) error {
 // tryLock is RLock.tryLock(Config.Wait).
 func (t thread) tryLock(ctx context.Context) (taken bool, err error) {
 	s, until := t.s, time.Now().Add(t.s.cfg.Wait)
-	ttl, err := t.take()
+	ttl, err := t.tryOnce()
 	if err != nil || ttl < 0 {
 		return err == nil, err
 	}
-	s.note(func() { s.waiting++ })
-	defer s.note(func() { s.waiting-- })
+	s.update(func() { s.waiting++ })
+	defer s.update(func() { s.waiting-- })
 	for {
-		if ttl, err = t.take(); err != nil || ttl < 0 {
+		if ttl, err = t.tryOnce(); err != nil || ttl < 0 {
 			return err == nil, err
 		}
 		timer := time.NewTimer(max(min(ttl, time.Until(until)), 0))
@@ -211,20 +211,20 @@ func (t thread) tryLock(ctx context.Context) (taken bool, err error) {
 		case ctx.Err() != nil:
 			return false, nil
 		case !time.Now().Before(until):
-			s.note(func() { s.counts.Refused++ })
+			s.update(func() { s.counts.Refused++ })
 			return false, nil
 		}
 	}
 }
 
-// take tries once. It returns a time below 0 if the thread has the lock now.
-func (t thread) take() (time.Duration, error) {
+// tryOnce tries once. It returns a time below 0 if the thread has the lock now.
+func (t thread) tryOnce() (time.Duration, error) {
 	s := t.s
 	ttl, err := redis.Int64(take.Do(t.conn, s.cfg.Key, s.cfg.Lease.Milliseconds(), t.field))
 	if !errors.Is(err, redis.ErrNil) {
 		return time.Duration(ttl) * time.Millisecond, err
 	}
-	s.note(func() {
+	s.update(func() {
 		s.counts.Turns++
 		if s.open {
 			s.counts.Won++
