@@ -22,7 +22,7 @@ func TestExitStatusAndOneClearLine(t *testing.T) {
 	dead := fixture.Mini(t)
 	require.NoError(t, dead.Kill())
 	// miniredis has as many databases as are asked for.
-	open, wrongDB := fixture.Either(t), "DB"
+	open, wrongDB := fixture.RedisOrMini(t), "DB"
 	if open.Kind() == redistest.Mini {
 		open, wrongDB = dead, ""
 	}

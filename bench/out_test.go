@@ -28,7 +28,7 @@ var (
 // The real thing: what -out leaves behind.
 func TestOutHasAPageThatNeedsNoOtherFile(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	dir := filepath.Join(t.TempDir(), "new", "report")
 	r := runBench(context.Background(), t, "-redis", srv.URL(), "-locks", "50,100", "-drivers", "wheel-batch,sweep", "-lease", "2s", "-duration", "2s", "-out", dir)
 	require.Equal(t, exitOK, r.code)
@@ -77,7 +77,7 @@ func TestOutHasAPageThatNeedsNoOtherFile(t *testing.T) {
 
 func TestInterruptedRunWithOutLeavesAPageThatSaysSo(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

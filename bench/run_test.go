@@ -23,7 +23,7 @@ func TestRunHoldsEveryLock(t *testing.T) {
 	switch {
 	case testing.Short():
 		drivers = []string{"library", "sweep"}
-	case fixture.Briefly():
+	case fixture.IsBrief():
 		drivers = []string{"afterfunc", "wheel", "library", "sweep"}
 	}
 	const renewals = 2.0 * 600 // each lock has two thirds of its lease for them
@@ -79,7 +79,7 @@ func TestRedisKilledHalfWayGivesRowsThatSayLost(t *testing.T) {
 	for _, driver := range []string{"wheel-batch", "afterfunc", "library", "sweep"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			srv := fixture.Either(t)
+			srv := fixture.RedisOrMini(t)
 			// The row does not wait for the rest of its ten minutes once all locks are lost.
 			r := runBenchUntilHold(t, srv.Kill, "-redis", srv.URL(), "-locks", "100,101",
 				"-drivers", driver, "-lease", "6s", "-duration", "10m")
@@ -105,7 +105,7 @@ func TestRedisKilledHalfWayGivesRowsThatSayLost(t *testing.T) {
 // A server that comes back empty is the other half-way death.
 func TestRedisRestartedEmptyGivesRowsThatSayLost(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	restart := func() error { return srv.Restart(t.Context()) }
 	r := runBenchUntilHold(t, restart, "-redis", srv.URL(), "-locks", "100", "-drivers", "wheel-batch", "-lease", "2s", "-duration", "10m")
 	require.Equal(t, exitFault, r.code)
@@ -117,7 +117,7 @@ func TestInterruptedRunLeavesNoKey(t *testing.T) {
 	for _, driver := range []string{"wheel-batch", "library", "sweep"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			srv := fixture.Either(t)
+			srv := fixture.RedisOrMini(t)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			go func() {
@@ -136,7 +136,7 @@ func TestInterruptedRunLeavesNoKey(t *testing.T) {
 
 func TestMaxThatIsInterruptedLeavesNoKeyAndSaysSo(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {

@@ -44,7 +44,7 @@ func TestCtrlCReleasesTheLocksAndSaysSo(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := fixture.Either(t)
+			srv := fixture.RedisOrMini(t)
 			var stderr fixture.Log
 			cmd := started(t, srv.Addr(), &stderr)
 			awaitKeys(t, srv, 50)
@@ -60,7 +60,7 @@ func TestCtrlCReleasesTheLocksAndSaysSo(t *testing.T) {
 // With the server stopped there is nothing that a first signal could wait for.
 func TestSecondCtrlCQuitsAtOnce(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	var stderr fixture.Log
 	cmd := started(t, srv.Addr(), &stderr)
 	awaitKeys(t, srv, 50)
@@ -75,7 +75,7 @@ func TestSecondCtrlCQuitsAtOnce(t *testing.T) {
 // A parent that is killed leaves a row that releases its locks by itself.
 func TestRowReleasesItsLocksWhenItsParentDies(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	var stderr fixture.Log
 	cmd := started(t, srv.Addr(), &stderr)
 	awaitKeys(t, srv, 50)

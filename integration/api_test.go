@@ -17,17 +17,17 @@ var update = flag.Bool("update", false, "write testdata/api.txt anew")
 // diff. What the documentation says is left out, so that such a line is seen.
 func TestAPIIsTheAgreedOne(t *testing.T) {
 	var b strings.Builder
-	for path := range strings.Lines(run(t, root(t), nil, "go", "list", "./wheel/...", "./renewal/...", "./lock/...")) {
+	for path := range strings.Lines(run(t, moduleRoot(t), nil, "go", "list", "./wheel/...", "./renewal/...", "./lock/...")) {
 		path = strings.TrimSpace(path)
 		if strings.Contains(path+"/", "/internal/") {
 			continue
 		}
 		b.WriteString("package " + strings.TrimPrefix(path, module+"/") + "\n\n")
-		b.WriteString(declarations(run(t, root(t), nil, "go", "doc", "-all", path)) + "\n\n")
+		b.WriteString(declarations(run(t, moduleRoot(t), nil, "go", "doc", "-all", path)) + "\n\n")
 	}
 	for _, dir := range releasedModules {
 		b.WriteString("package " + dir + "\n\n")
-		b.WriteString(declarations(run(t, filepath.Join(root(t), dir), nil, "go", "doc", "-all", ".")) + "\n\n")
+		b.WriteString(declarations(run(t, filepath.Join(moduleRoot(t), dir), nil, "go", "doc", "-all", ".")) + "\n\n")
 	}
 	got := strings.TrimSpace(b.String()) + "\n"
 	file := filepath.Join("testdata", "api.txt")

@@ -35,8 +35,8 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// on makes runs start servers of that kind.
-func on(s starter) func(context.Context, ...string) (faults.Target, error) {
+// starterOf makes runs start servers of that kind.
+func starterOf(s starter) func(context.Context, ...string) (faults.Target, error) {
 	return func(ctx context.Context, args ...string) (faults.Target, error) {
 		srv, err := s.start(ctx, redistest.Options{Args: args})
 		if err != nil {
@@ -64,7 +64,7 @@ func TestPromisesHoldUnderFaults(t *testing.T) {
 		rows = slices.DeleteFunc(rows, func(r faults.Row) bool { return !slices.Contains(inGate, r.Name) })
 		require.Len(t, rows, len(inGate), "a name has changed")
 	}
-	o := faults.Options{Start: on(s), Register: own(t, s), Seed: seed(t)}
+	o := faults.Options{Start: starterOf(s), Register: startOwn(t, s), Seed: seed(t)}
 	results := make([]faults.Result, len(rows))
 	turns := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -77,7 +77,7 @@ func TestPromisesHoldUnderFaults(t *testing.T) {
 				o.Prefix = fmt.Sprintf("%d:", i)
 				r, err := faults.Run(t.Context(), row, o)
 				if errors.Is(err, faults.ErrNoCompiler) {
-					fixture.Lack(t, err)
+					fixture.SkipLacking(t, err)
 				}
 				require.NoError(t, err)
 				results[i] = r
@@ -95,11 +95,11 @@ func TestPromisesHoldUnderFaults(t *testing.T) {
 // TestFlawedClientsAreFoundOut shows that each check can fail: a client with one flaw, in
 // the row that brings it out, is refuted, and the same client without it is not.
 func TestFlawedClientsAreFoundOut(t *testing.T) {
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		t.Skip("WHEELLOCK_FAULTS=all, because it takes long: check_test.go of faults has a history for each check")
 	}
 	s := processes(t)
-	server, n := own(t, s), seed(t)
+	server, n := startOwn(t, s), seed(t)
 	for _, c := range []struct {
 		flaw faults.Flaw
 		row  string
@@ -128,7 +128,7 @@ func TestFlawedClientsAreFoundOut(t *testing.T) {
 			var found string
 			for try := range tries {
 				r, err := faults.Run(t.Context(), row, faults.Options{
-					Start: on(s), Register: server, Prefix: fmt.Sprint(t.Name(), try, ":"), Seed: n, Flaw: c.flaw, Keep: t.TempDir(),
+					Start: starterOf(s), Register: server, Prefix: fmt.Sprint(t.Name(), try, ":"), Seed: n, Flaw: c.flaw, Keep: t.TempDir(),
 				})
 				require.NoError(t, err)
 				require.Positive(t, r.Injected)

@@ -58,7 +58,7 @@ func TestFeatures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a dozen servers")
 	}
-	s := own(t, processes(t))
+	s := startOwn(t, processes(t))
 	software, err := s.Software()
 	require.NoError(t, err)
 	var mu sync.Mutex            // guards tried
@@ -89,15 +89,15 @@ func TestFeatures(t *testing.T) {
 	if len(tried) < len(features) {
 		return // some were left out by -run
 	}
-	said := said(software, tried)
+	said := describeFeatures(software, tried)
 	t.Logf("on %s\n%s", s, said)
 	if file := os.Getenv(envFeatures); file != "" {
 		require.NoError(t, os.WriteFile(file, []byte(said), 0o644))
 	}
 }
 
-// said is a line for each feature and the row.
-func said(software redistest.Software, tried map[string]string) string {
+// describeFeatures is a line for each feature and the row.
+func describeFeatures(software redistest.Software, tried map[string]string) string {
 	var lines, nots []string
 	for _, f := range features {
 		why := tried[f.name]
@@ -118,10 +118,10 @@ func said(software redistest.Software, tried map[string]string) string {
 func TestARowSaysWhatWorksAndWhatNot(t *testing.T) {
 	t.Parallel()
 	valkey := redistest.Software{Name: "Valkey", Version: "8.0.1"}
-	all := said(valkey, nil)
+	all := describeFeatures(valkey, nil)
 	require.Equal(t, len(features), strings.Count(all, ": yes\n"))
 	require.True(t, strings.HasSuffix(all, "\n| Valkey 8.0.1 | all 15 |\n"), all)
-	some := said(valkey, map[string]string{"fair": "why", "loss": "because"})
+	some := describeFeatures(valkey, map[string]string{"fair": "why", "loss": "because"})
 	require.Contains(t, some, "fair: not: why\n")
 	require.True(t, strings.HasSuffix(some, "\n| Valkey 8.0.1 | 13 of 15, not: fair (why), loss (because) |\n"), some)
 	page, err := os.ReadFile("../lock/SERVERS.md")
@@ -138,8 +138,8 @@ func TestARowSaysWhatWorksAndWhatNot(t *testing.T) {
 // No waiter polls, so only a message wakes a waiter.
 var onMessages = lock.Config{Lease: 2 * time.Second, MaxPoll: time.Hour}
 
-// inTurns holds what a takes while b waits for it, and then b has it.
-func inTurns(t *testing.T, a, b func(context.Context) (*lock.Held, error), when func() bool) (first, next *lock.Held) {
+// lockInTurns holds what a takes while b waits for it, and then b has it.
+func lockInTurns(t *testing.T, a, b func(context.Context) (*lock.Held, error), when func() bool) (first, next *lock.Held) {
 	t.Helper()
 	first = fixture.Hold(t, a)
 	got := make(chan *lock.Held, 1)
@@ -157,8 +157,8 @@ func inTurns(t *testing.T, a, b func(context.Context) (*lock.Held, error), when 
 	return first, next
 }
 
-// waits reports whether one call of c waits.
-func waits(c *lock.Client) func() bool { return func() bool { return c.Stats().Waiting == 1 } }
+// hasOneWaiter reports whether one call of c waits.
+func hasOneWaiter(c *lock.Client) func() bool { return func() bool { return c.Stats().Waiting == 1 } }
 
 func tryMutex(t *testing.T, s *redistest.Server) {
 	ctx := bounded.Context(t)
@@ -196,7 +196,7 @@ func tryFencing(t *testing.T, s *redistest.Server) {
 
 func tryFair(t *testing.T, s *redistest.Server) {
 	a, b := fixture.ClientOf(t, s, onMessages), fixture.ClientOf(t, s, onMessages)
-	_, next := inTurns(t, a.FairMutex("fair").Lock, b.FairMutex("fair").Lock, func() bool {
+	_, next := lockInTurns(t, a.FairMutex("fair").Lock, b.FairMutex("fair").Lock, func() bool {
 		return len(fixture.Strings(t, s, "LRANGE", "redisson_lock_queue:{fair}", 0, -1)) == 1
 	})
 	require.NoError(t, next.Unlock(bounded.Context(t)))
@@ -210,10 +210,10 @@ func tryReadWrite(t *testing.T, s *redistest.Server) {
 	go func() {
 		got <- b.RWMutex("rw").Writer().Do(ctx, func(context.Context, *lock.Held) error { return nil })
 	}()
-	bounded.Until(t, waits(b))
+	bounded.Until(t, hasOneWaiter(b))
 	require.NoError(t, other.Unlock(ctx))
 	require.NoError(t, bounded.Receive(t, got))
-	_, next := inTurns(t, a.RWMutex("rw").Writer().Lock, b.RWMutex("rw").Reader().Lock, waits(b))
+	_, next := lockInTurns(t, a.RWMutex("rw").Writer().Lock, b.RWMutex("rw").Reader().Lock, hasOneWaiter(b))
 	also := fixture.Hold(t, a.RWMutex("rw").Reader().Lock)
 	require.NoError(t, next.Unlock(ctx))
 	require.NoError(t, also.Unlock(ctx))
@@ -247,7 +247,7 @@ func tryPermits(t *testing.T, s *redistest.Server) {
 	both := func(c *lock.Client) func(context.Context) (*lock.Held, error) {
 		return func(ctx context.Context) (*lock.Held, error) { return c.PermitSemaphore("permits").Acquire(ctx, 2) }
 	}
-	_, held := inTurns(t, both(a), both(b), waits(b))
+	_, held := lockInTurns(t, both(a), both(b), hasOneWaiter(b))
 	fixture.AwaitRenewed(t, b, 2)
 	require.Len(t, held.Permits(), 2)
 	require.NoError(t, a.PermitSemaphore("permits").Release(ctx, held.Permits()...), "by its id, whoever has it")
@@ -289,14 +289,14 @@ func tryRedLock(t *testing.T, _ *redistest.Server) {
 	bounded.Until(t, func() bool { return time.Now().After(over) })
 	require.True(t, held.Valid(), "a majority renews it")
 	require.NoError(t, held.Unlock(ctx))
-	require.Zero(t, fixture.Having(t, servers[1:], "red"))
+	require.Zero(t, fixture.CountHaving(t, servers[1:], "red"))
 }
 
 func tryWakeUp(t *testing.T, s *redistest.Server) {
 	cfg := onMessages
 	cfg.Lease = 5 * time.Minute // it is not the lease that ends
 	a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
-	first, next := inTurns(t, a.Mutex("wake").Lock, b.Mutex("wake").Lock, func() bool {
+	first, next := lockInTurns(t, a.Mutex("wake").Lock, b.Mutex("wake").Lock, func() bool {
 		counts, err := redis.IntMap(fixture.Do(t, s, "PUBSUB", "NUMSUB", "redisson_lock__channel:{wake}"), nil)
 		require.NoError(t, err)
 		return counts["redisson_lock__channel:{wake}"] == 1
@@ -372,14 +372,14 @@ func tryRights(t *testing.T, _ *redistest.Server) {
 		return c
 	}
 	a, b := open(), open()
-	first, next := inTurns(t, a.Mutex("m").Lock, b.Mutex("m").Lock, waits(b))
+	first, next := lockInTurns(t, a.Mutex("m").Lock, b.Mutex("m").Lock, hasOneWaiter(b))
 	require.Greater(t, next.Token(), first.Token())
 	fixture.AwaitRenewed(t, b, 1)
 	conn := fixture.Dial(t, s)
 	fixture.DoOn(t, conn, "SELECT", 9)
 	require.Equal(t, int64(1), fixture.DoOn(t, conn, "EXISTS", "app:m"))
 	require.NoError(t, next.Unlock(ctx))
-	_, next = inTurns(t, a.FairMutex("f").Lock, b.FairMutex("f").Lock, waits(b))
+	_, next = lockInTurns(t, a.FairMutex("f").Lock, b.FairMutex("f").Lock, hasOneWaiter(b))
 	require.NoError(t, next.Unlock(ctx))
 	_, err = a.Semaphore("s").TrySet(ctx, 1)
 	require.NoError(t, err)
@@ -423,7 +423,7 @@ func trySentinel(t *testing.T, _ *redistest.Server) {
 func tryCluster(t *testing.T, _ *redistest.Server) {
 	rc := fixture.Cluster(t, redistest.ClusterOptions{NodeTimeout: time.Minute})
 	ways := []topology.PubSub{topology.PubSubPlain}
-	if fixture.Can(t, redistest.ShardedPubSub) {
+	if fixture.HasAbilities(t, redistest.ShardedPubSub) {
 		ways = append(ways, topology.PubSubAuto)
 	}
 	for _, way := range ways {
@@ -435,7 +435,7 @@ func tryCluster(t *testing.T, _ *redistest.Server) {
 		}
 		a, b := client(), client()
 		for _, name := range []string{"a", "b", "c"} { // one on each server
-			_, next := inTurns(t, a.Mutex(name).Lock, b.Mutex(name).Lock, func() bool { return listens(t, rc, name, sharded) })
+			_, next := lockInTurns(t, a.Mutex(name).Lock, b.Mutex(name).Lock, func() bool { return hasSubscriber(t, rc, name, sharded) })
 			slot := redisc.Slot(name)
 			from, err := rc.Owner(slot)
 			require.NoError(t, err)
@@ -449,8 +449,8 @@ func tryCluster(t *testing.T, _ *redistest.Server) {
 	}
 }
 
-// listens reports whether somebody has subscribed to the channel of a lock.
-func listens(t *testing.T, rc *redistest.Cluster, name string, sharded bool) bool {
+// hasSubscriber reports whether somebody has subscribed to the channel of a lock.
+func hasSubscriber(t *testing.T, rc *redistest.Cluster, name string, sharded bool) bool {
 	t.Helper()
 	command := "CHANNELS"
 	if sharded {

@@ -39,13 +39,13 @@ func TestAMixedFleet(t *testing.T) {
 	if os.Getenv("WHEELLOCK_FLEET") == "" {
 		t.Skip("it takes minutes: WHEELLOCK_FLEET=1 asks for it")
 	}
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	old := sourceOf(t, earlier)
-	programs := map[string]string{"old": buildFleet(t, old), "new": buildFleet(t, root(t))}
+	programs := map[string]string{"old": buildFleet(t, old), "new": buildFleet(t, moduleRoot(t))}
 
 	one := fixture.Server(t)
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
-	for side, tree := range map[string]string{"old": old, "new": root(t)} {
+	for side, tree := range map[string]string{"old": old, "new": moduleRoot(t)} {
 		for i, s := range append([]*redistest.Server{one}, rc.Servers...) {
 			fixture.Do(t, s, "ACL", rightsIn(t, tree, side, i > 0)...)
 		}
@@ -96,7 +96,7 @@ func TestAMixedFleet(t *testing.T) {
 					require.EqualValues(t, 3, fixture.Int(t, s, "GETDEL", f.prefix+"contended"), "all were given back")
 				}
 				for _, s := range append([]*redistest.Server{one}, rc.Servers...) {
-					require.Empty(t, leftIn(t, s))
+					require.Empty(t, leftoverKeys(t, s))
 				}
 			})
 		}
@@ -139,7 +139,7 @@ func requireHistory(t *testing.T, history []string, prefix string, tokens bool) 
 // sourceOf is the tree of a commit.
 func sourceOf(t *testing.T, commit string) string {
 	t.Helper()
-	archive, err := exec.CommandContext(t.Context(), "git", "-C", root(t), "archive", commit).Output()
+	archive, err := exec.CommandContext(t.Context(), "git", "-C", moduleRoot(t), "archive", commit).Output()
 	if err != nil {
 		t.Skipf("this checkout does not have commit %s: fetch the whole history", commit)
 	}
@@ -168,7 +168,7 @@ func buildFleet(t *testing.T, tree string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "fleet")
 	dir := filepath.Join(tree, "integration", "testdata", "fleet")
-	if tree != root(t) {
+	if tree != moduleRoot(t) {
 		text, err := os.ReadFile(filepath.Join("testdata", "fleet", "main.go"))
 		require.NoError(t, err)
 		require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -199,7 +199,7 @@ func rightsIn(t *testing.T, tree, user string, inCluster bool) []any {
 		more := regexp.MustCompile(`(?s)in a Cluster (.*?)\n\n`).FindSubmatch(text)
 		require.NotNil(t, more)
 		for _, word := range regexp.MustCompile("`([+~&][^`]*)`").FindAllSubmatch(more[1], -1) {
-			if strings.HasPrefix(string(word[1]), "+s") && !fixture.Can(t, redistest.ShardedPubSub) {
+			if strings.HasPrefix(string(word[1]), "+s") && !fixture.HasAbilities(t, redistest.ShardedPubSub) {
 				continue // a right to a command that it has not
 			}
 			args = append(args, string(word[1]))
@@ -208,8 +208,8 @@ func rightsIn(t *testing.T, tree, user string, inCluster bool) []any {
 	return args
 }
 
-// leftIn are the keys that a server should not have any more: all but counters of tokens.
-func leftIn(t *testing.T, s *redistest.Server) (left []string) {
+// leftoverKeys are the keys that a server should not have any more: all but counters of tokens.
+func leftoverKeys(t *testing.T, s *redistest.Server) (left []string) {
 	t.Helper()
 	for _, key := range fixture.Keys(t, s, "*") {
 		if !strings.Contains(key, "wheellock_token") {

@@ -63,8 +63,8 @@ func (a *arena) keys(t *testing.T, memory string) []string {
 	})
 }
 
-// clearError checks that an error is one of this package, and a definite one.
-func clearError(t *testing.T, err error) {
+// requireClearError checks that an error is one of this package, and a definite one.
+func requireClearError(t *testing.T, err error) {
 	t.Helper()
 	require.Error(t, err)
 	require.True(t, strings.HasPrefix(err.Error(), "lock: "), "%q", err)
@@ -80,12 +80,12 @@ var keyOfAnother = regexp.MustCompile(`(?s)^redisson_(?:lock_queue|lock_timeout|
 // hashTag matches a prefix that decides the slot of the keys that begin with it.
 var hashTag = regexp.MustCompile(`^[^{}]*\{[^}]+\}`)
 
-func wellNamed(prefix, name string) bool {
+func isValidName(prefix, name string) bool {
 	key := prefix + name
 	return name != "" && len(key) <= 1<<16 && !keyOfAnother.MatchString(key)
 }
 
-func wellLeased(d time.Duration) bool {
+func isValidLease(d time.Duration) bool {
 	return d >= lock.MinLease && d <= lock.MaxLease && d%time.Millisecond == 0
 }
 
@@ -114,7 +114,7 @@ func FuzzLock(f *testing.F) {
 		d := time.Duration(lease)
 		c, err := a.client(t, lock.Config{KeyPrefix: prefix})
 		if strings.ContainsAny(prefix, "{}") && !hashTag.MatchString(prefix) {
-			clearError(t, err)
+			requireClearError(t, err)
 			return
 		}
 		require.NoError(t, err)
@@ -138,14 +138,14 @@ func FuzzLock(f *testing.F) {
 			ctx, wellOwned = lock.WithOwner(ctx, owner), len(owner) <= 200
 		}
 		held, err := lockFor(ctx)
-		if !wellNamed(prefix, name) || !wellLeased(d) || !wellOwned {
-			clearError(t, err)
+		if !isValidName(prefix, name) || !isValidLease(d) || !wellOwned {
+			requireClearError(t, err)
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 			require.Empty(t, a.do(t, "KEYS", "*"))
 			return
 		}
 		if errors.Is(err, lock.ErrUnknown) && d < 10*time.Second { // the lease was over before a busy machine went on
-			clearError(t, err)
+			requireClearError(t, err)
 			require.Eventually(t, func() bool { return len(a.keys(t, "")) == 0 }, time.Minute, 10*time.Millisecond)
 			return
 		}
@@ -160,7 +160,7 @@ func FuzzLock(f *testing.F) {
 			require.Equal(t, 2, inner.Count())
 			_, err = writeFor(bounded.Context(t))
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
-			clearError(t, err)
+			requireClearError(t, err)
 			require.NoError(t, inner.Unlock(ctx))
 			require.True(t, held.Valid())
 			require.NoError(t, held.Unlock(ctx))
@@ -193,18 +193,18 @@ func FuzzCounts(f *testing.F) {
 		check := func(err error, ok bool, change int64) {
 			t.Helper()
 			if !ok {
-				clearError(t, err)
+				requireClearError(t, err)
 			} else {
 				require.NoError(t, err)
 				free += change
 			}
-			if wellNamed("", name) {
+			if isValidName("", name) {
 				n, err := s.Available(ctx)
 				require.NoError(t, err)
 				require.Equal(t, free, n)
 			}
 		}
-		named := wellNamed("", name)
+		named := isValidName("", name)
 		within := func(n, least int64) bool { return named && n >= least && n <= most }
 		_, err = s.TrySet(ctx, set)
 		check(err, within(set, 0), set)
@@ -230,11 +230,11 @@ func FuzzCounts(f *testing.F) {
 		held, err := p.TryAcquire(ctx, take)
 		switch {
 		case !named || take < 1 || take > 1000:
-			clearError(t, err)
+			requireClearError(t, err)
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 		case !within(set, 0) || take > set:
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
-			clearError(t, err)
+			requireClearError(t, err)
 		default:
 			require.NoError(t, err)
 			require.Len(t, held.Permits(), int(take))
@@ -251,7 +251,7 @@ func FuzzCounts(f *testing.F) {
 		l := c.CountDownLatch(name)
 		_, err = l.TrySet(ctx, set)
 		if !within(set, 1) {
-			clearError(t, err)
+			requireClearError(t, err)
 			require.Empty(t, a.do(t, "KEYS", "*"))
 			return
 		}
@@ -300,7 +300,7 @@ func FuzzValue(f *testing.F) {
 			a.do(t, "SET", key, value)
 		}
 		before := fmt.Sprint(a.do(t, "TYPE", key), a.content(t, key, hash))
-		for _, d := range o.deeds {
+		for _, d := range o.operations {
 			if d.name == "Lock" || d.name == "RLock" || d.name == "Acquire" || d.name == "Wait" {
 				continue // they take their time; the others say the same
 			}

@@ -75,35 +75,35 @@ var hostiles = []hostile{
 	{name: "a writer with a text for a count", put: []any{"HSET", "mode", "write", javas + ":write", "many"}},
 }
 
-// at puts it at a key, at once: what a caller has left may still arrive, and must
+// putAt puts it at a key, at once: what a caller has left may still arrive, and must
 // not find the key free.
-func (h hostile) at(t *testing.T, s *redistest.Server, key string) {
+func (h hostile) putAt(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
 	const script = `redis.call('del', KEYS[1])
 return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))`
 	fixture.Do(t, s, "EVAL", append([]any{script, 1, key}, h.put...)...)
 }
 
-// deed is one call of an object of the family. If it can, it undoes its effect at
+// operation is one call of an object of the family. If it can, it undoes its effect at
 // once.
-type deed struct {
+type operation struct {
 	name string
 	do   func(context.Context) error
 }
 
 // object is one of the family.
 type object struct {
-	name   string
-	kind   string // locks of one kind do to a key what each of them does
-	others []string
-	force  func(context.Context) (bool, error)
-	deeds  []deed
+	name       string
+	kind       string // locks of one kind do to a key what each of them does
+	others     []string
+	force      func(context.Context) (bool, error)
+	operations []operation
 }
 
 // patience is how long calls wait that get nothing.
 const patience = 50 * time.Millisecond
 
-func locked(take func(context.Context) (*lock.Held, error)) func(context.Context) error {
+func lockAndUnlock(take func(context.Context) (*lock.Held, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		held, err := take(ctx)
 		if err != nil {
@@ -116,7 +116,7 @@ func locked(take func(context.Context) (*lock.Held, error)) func(context.Context
 // granted is the key of a context in which calls get what they wait for, so that they do not leave.
 type granted struct{}
 
-func waiting(do func(context.Context) error) func(context.Context) error {
+func withPatience(do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if ctx.Value(granted{}) != nil {
 			return do(ctx)
@@ -127,11 +127,11 @@ func waiting(do func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// answered repeats a call whose few milliseconds have passed before Redis answered: then a busy machine
+// untilKnown repeats a call whose few milliseconds have passed before Redis answered: then a busy machine
 // has said nothing of the lock.
-func answered(do func(context.Context) error) func(context.Context) error {
+func untilKnown(do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return fixture.Known(func() error { return do(ctx) })
+		return fixture.RetryUntilKnown(func() error { return do(ctx) })
 	}
 }
 
@@ -146,12 +146,12 @@ type mutexLike interface {
 	ForceUnlock(context.Context) (bool, error)
 }
 
-func mutexDeeds(m mutexLike) []deed {
-	return []deed{
-		{"TryLock", locked(m.TryLock)},
-		{"TryLockFor", locked(func(ctx context.Context) (*lock.Held, error) { return m.TryLockFor(ctx, time.Second) })},
-		{"TryLockWithin", answered(locked(func(ctx context.Context) (*lock.Held, error) { return m.TryLockWithin(ctx, 10*time.Millisecond) }))},
-		{"Lock", waiting(locked(m.Lock))},
+func mutexOperations(m mutexLike) []operation {
+	return []operation{
+		{"TryLock", lockAndUnlock(m.TryLock)},
+		{"TryLockFor", lockAndUnlock(func(ctx context.Context) (*lock.Held, error) { return m.TryLockFor(ctx, time.Second) })},
+		{"TryLockWithin", untilKnown(lockAndUnlock(func(ctx context.Context) (*lock.Held, error) { return m.TryLockWithin(ctx, 10*time.Millisecond) }))},
+		{"Lock", withPatience(lockAndUnlock(m.Lock))},
 		{"Inspect", func(ctx context.Context) error { _, err := m.Inspect(ctx); return err }},
 		{"TTL", func(ctx context.Context) error { _, err := m.TTL(ctx); return err }},
 	}
@@ -163,33 +163,33 @@ func family(c *lock.Client, name string) []object {
 	semaphore, permits, latch := c.Semaphore(name), c.PermitSemaphore(name), c.CountDownLatch(name)
 	key := mutex.Name()
 	return []object{
-		{name: "Mutex", kind: "mutex", force: mutex.ForceUnlock, deeds: mutexDeeds(mutex)},
+		{name: "Mutex", kind: "mutex", force: mutex.ForceUnlock, operations: mutexOperations(mutex)},
 		{
 			name: "FencedMutex", kind: "mutex", force: fenced.ForceUnlock,
-			others: []string{"redisson_lock_token:{" + key + "}"},
-			deeds:  mutexDeeds(fenced),
+			others:     []string{"redisson_lock_token:{" + key + "}"},
+			operations: mutexOperations(fenced),
 		},
 		{
 			name: "FairMutex", kind: "mutex", force: fair.ForceUnlock,
-			others: []string{"redisson_lock_queue:{" + key + "}", "redisson_lock_timeout:{" + key + "}", "{" + key + "}:wheellock_waiters"},
-			deeds:  mutexDeeds(fair),
+			others:     []string{"redisson_lock_queue:{" + key + "}", "redisson_lock_timeout:{" + key + "}", "{" + key + "}:wheellock_waiters"},
+			operations: mutexOperations(fair),
 		},
 		{
 			name: "RWMutex", kind: "rw", force: rw.Writer().ForceUnlock,
-			deeds: []deed{
-				{"TryLock", locked(rw.Writer().TryLock)},
-				{"Lock", waiting(locked(rw.Writer().Lock))},
-				{"TryRLock", locked(rw.Reader().TryLock)},
-				{"RLock", waiting(locked(rw.Reader().Lock))},
+			operations: []operation{
+				{"TryLock", lockAndUnlock(rw.Writer().TryLock)},
+				{"Lock", withPatience(lockAndUnlock(rw.Writer().Lock))},
+				{"TryRLock", lockAndUnlock(rw.Reader().TryLock)},
+				{"RLock", withPatience(lockAndUnlock(rw.Reader().Lock))},
 				{"Inspect", func(ctx context.Context) error { _, err := rw.Writer().Inspect(ctx); return err }},
 			},
 		},
 		{
 			name: "Semaphore", kind: "counter",
-			deeds: []deed{
+			operations: []operation{
 				{"TrySet", func(ctx context.Context) error { _, err := semaphore.TrySet(ctx, 2); return err }},
 				{"TryAcquire", func(ctx context.Context) error { return semaphore.TryAcquire(ctx, 1) }},
-				{"Acquire", waiting(func(ctx context.Context) error { return semaphore.Acquire(ctx, 1) })},
+				{"Acquire", withPatience(func(ctx context.Context) error { return semaphore.Acquire(ctx, 1) })},
 				{"Release", func(ctx context.Context) error { return semaphore.Release(ctx, 1) }},
 				{"Drain", func(ctx context.Context) error { _, err := semaphore.Drain(ctx); return err }},
 				{"Available", func(ctx context.Context) error { _, err := semaphore.Available(ctx); return err }},
@@ -197,10 +197,10 @@ func family(c *lock.Client, name string) []object {
 		},
 		{
 			name: "PermitSemaphore", kind: "counter", others: []string{"{" + key + "}:timeout"},
-			deeds: []deed{
+			operations: []operation{
 				{"TrySet", func(ctx context.Context) error { _, err := permits.TrySet(ctx, 2); return err }},
-				{"TryAcquire", locked(func(ctx context.Context) (*lock.Held, error) { return permits.TryAcquire(ctx, 1) })},
-				{"Acquire", waiting(locked(func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 1) }))},
+				{"TryAcquire", lockAndUnlock(func(ctx context.Context) (*lock.Held, error) { return permits.TryAcquire(ctx, 1) })},
+				{"Acquire", withPatience(lockAndUnlock(func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 1) }))},
 				{"Inspect", func(ctx context.Context) error { _, err := permits.Inspect(ctx); return err }},
 				{"Set", func(ctx context.Context) error { return permits.Set(ctx, 2) }},
 				{"Add", func(ctx context.Context) error { return permits.Add(ctx, 1) }},
@@ -208,9 +208,9 @@ func family(c *lock.Client, name string) []object {
 		},
 		{
 			name: "CountDownLatch", kind: "counter",
-			deeds: []deed{
+			operations: []operation{
 				{"TrySet", func(ctx context.Context) error { _, err := latch.TrySet(ctx, 2); return err }},
-				{"Wait", waiting(latch.Wait)},
+				{"Wait", withPatience(latch.Wait)},
 				{"Count", func(ctx context.Context) error { _, err := latch.Count(ctx); return err }},
 				{"CountDown", latch.CountDown},
 				{"Reset", func(ctx context.Context) error { _, err := latch.Reset(ctx); return err }},
@@ -219,8 +219,8 @@ func family(c *lock.Client, name string) []object {
 	}
 }
 
-// state is all that a server has under a key.
-func state(t *testing.T, s *redistest.Server, key string) string {
+// keyState is all that a server has under a key.
+func keyState(t *testing.T, s *redistest.Server, key string) string {
 	t.Helper()
 	ttl := fixture.Do(t, s, "PTTL", key).(int64)
 	dump, _ := fixture.Do(t, s, "DUMP", key).([]byte)
@@ -254,8 +254,8 @@ func onFirst(t *testing.T) *redistest.Server {
 		i = 0 // it says why
 	}
 	s := starters[i]
-	s.need(t)
-	return own(t, s)
+	s.skipUnlessAvailable(t)
+	return startOwn(t, s)
 }
 
 // TestWhatSomebodyPutAtTheKey is refused with a clear error, unless it is what
@@ -273,19 +273,19 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 			key := fmt.Sprintf("%s as %s", h.name, o.name)
 			o := family(c, key)[i]
 			wg.Go(func() {
-				for _, d := range o.deeds {
-					h.at(t, s, key)
-					before := state(t, s, key)
+				for _, d := range o.operations {
+					h.putAt(t, s, key)
+					before := keyState(t, s, key)
 					what := fmt.Sprintf("%s of a %s at %s", d.name, o.name, h.name)
 					reader := o.kind == "rw" && h.reads && strings.HasSuffix(d.name, "RLock")
 					doing := ctx
-					if reader { // a request that its caller has left could change what the next deed finds
+					if reader { // a request that its caller has left could change what the next operation finds
 						doing = context.WithValue(ctx, granted{}, true)
 					}
 					err := d.do(doing)
 					checkError(t, what, err)
 					own := o.kind == "counter" && h.number || reader
-					if !own && state(t, s, key) != before {
+					if !own && keyState(t, s, key) != before {
 						t.Errorf("%s has changed it (error %v)", what, err)
 					}
 					reads := d.name == "Inspect" || d.name == "TTL" || d.name == "Token" || d.name == "Count" ||
@@ -297,8 +297,8 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 				if o.force == nil {
 					return
 				}
-				h.at(t, s, key)
-				before := state(t, s, key)
+				h.putAt(t, s, key)
+				before := keyState(t, s, key)
 				was, err := o.force(ctx)
 				what := fmt.Sprintf("ForceUnlock of a %s at %s", o.name, h.name)
 				checkError(t, what, err)
@@ -311,7 +311,7 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 					t.Errorf("%s has seen nothing", what)
 				case !errors.Is(err, lock.ErrNotALock):
 					t.Errorf("%s: %v", what, err)
-				case state(t, s, key) != before:
+				case keyState(t, s, key) != before:
 					t.Errorf("%s has changed it, and says %v", what, err)
 				}
 			})
@@ -340,13 +340,13 @@ func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
 				key := fmt.Sprintf("%s beside %s %d", h.name, o.name, n)
 				o := family(c, key)[i]
 				wg.Go(func() {
-					for _, d := range o.deeds {
+					for _, d := range o.operations {
 						fixture.Do(t, s, "DEL", key)
-						h.at(t, s, o.others[n])
+						h.putAt(t, s, o.others[n])
 						err := d.do(ctx)
 						what := fmt.Sprintf("%s of a %s with %s beside it", d.name, o.name, h.name)
 						checkError(t, what, err)
-						if o.kind == "mutex" && !goes(t, s, key) {
+						if o.kind == "mutex" && !awaitKeyGone(t, s, key) {
 							t.Errorf("%s has left something (error %v)", what, err)
 						}
 					}
@@ -358,9 +358,9 @@ func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// goes reports whether the key goes: what a caller who did not wait has got is
+// awaitKeyGone reports whether the key goes: what a caller who did not wait has got is
 // given back behind its back.
-func goes(t *testing.T, s *redistest.Server, key string) bool {
+func awaitKeyGone(t *testing.T, s *redistest.Server, key string) bool {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
 		if fixture.Do(t, s, "EXISTS", key) == int64(0) {
@@ -379,8 +379,8 @@ func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 		c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
 		first := fixture.Hold(t, c.Mutex("m").TryLock)
 		require.NoError(t, first.Unlock(ctx))
-		h.at(t, s, "wheellock_token")
-		before := state(t, s, "wheellock_token")
+		h.putAt(t, s, "wheellock_token")
+		before := keyState(t, s, "wheellock_token")
 		held, err := c.Mutex("m").TryLock(ctx)
 		checkError(t, h.name, err)
 		if err == nil {
@@ -388,19 +388,19 @@ func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 			require.Less(t, held.Token(), int64(1)<<53, h.name)
 			require.NoError(t, held.Unlock(ctx))
 		} else {
-			require.Equal(t, before, state(t, s, "wheellock_token"), h.name)
+			require.Equal(t, before, keyState(t, s, "wheellock_token"), h.name)
 		}
 		require.Equal(t, int64(0), fixture.Do(t, s, "EXISTS", "m"), h.name)
 		// A hand-off inside the client mints a token too.
 		fixture.Do(t, s, "DEL", "wheellock_token")
 		held = fixture.Hold(t, c.Mutex("m").TryLock)
 		waited := make(chan error, 1)
-		go func() { waited <- waiting(locked(c.Mutex("m").Lock))(ctx) }()
+		go func() { waited <- withPatience(lockAndUnlock(c.Mutex("m").Lock))(ctx) }()
 		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 || len(waited) == 1 }, time.Minute, time.Millisecond)
-		h.at(t, s, "wheellock_token")
+		h.putAt(t, s, "wheellock_token")
 		checkError(t, h.name, held.Unlock(ctx))
 		checkError(t, h.name, bounded.Receive(t, waited))
-		require.True(t, goes(t, s, "m"), h.name)
+		require.True(t, awaitKeyGone(t, s, "m"), h.name)
 		fixture.Do(t, s, "DEL", "wheellock_token")
 		require.NoError(t, c.Close(ctx))
 	}
@@ -449,8 +449,8 @@ func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 		if strings.HasPrefix(name, "Permit ") {
 			key = "{" + name + "}:timeout"
 		}
-		h.at(t, s, key)
-		left[key] = state(t, s, key)
+		h.putAt(t, s, key)
+		left[key] = keyState(t, s, key)
 	}
 	for _, held := range lost {
 		fixture.RequireLost(t, held, lock.NotOwner)
@@ -462,7 +462,7 @@ func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 		require.ErrorIs(t, err, lock.ErrLost, name)
 	}
 	for key, before := range left {
-		require.Equal(t, before, state(t, s, key), "%s was changed", key)
+		require.Equal(t, before, keyState(t, s, key), "%s was changed", key)
 	}
 	for name, held := range kept {
 		require.True(t, held.Valid(), name)
@@ -491,8 +491,8 @@ func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 				name := kind + deed + h.name
 				held, err := take(ctx, name)
 				require.NoError(t, err)
-				h.at(t, s, name)
-				before := state(t, s, name)
+				h.putAt(t, s, name)
+				before := keyState(t, s, name)
 				switch deed {
 				case "Extend":
 					err = held.Extend(ctx, time.Hour)
@@ -513,7 +513,7 @@ func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 				}
 				checkError(t, name, err)
 				_ = held.Unlock(ctx)
-				require.Equal(t, before, state(t, s, name), "%s was changed (error %v)", name, err)
+				require.Equal(t, before, keyState(t, s, name), "%s was changed (error %v)", name, err)
 			}
 		}
 	}
@@ -593,13 +593,13 @@ func TestAMaliciousPublisher(t *testing.T) {
 			a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 			const name = "m"
 			wait := map[string]func(context.Context) error{
-				"Mutex":           locked(b.Mutex(name).Lock),
-				"FencedMutex":     locked(b.FencedMutex(name).Lock),
-				"FairMutex":       locked(b.FairMutex(name).Lock),
-				"RWMutex":         locked(b.RWMutex(name).Writer().Lock),
-				"RWMutex.R":       locked(b.RWMutex(name).Reader().Lock),
+				"Mutex":           lockAndUnlock(b.Mutex(name).Lock),
+				"FencedMutex":     lockAndUnlock(b.FencedMutex(name).Lock),
+				"FairMutex":       lockAndUnlock(b.FairMutex(name).Lock),
+				"RWMutex":         lockAndUnlock(b.RWMutex(name).Writer().Lock),
+				"RWMutex.R":       lockAndUnlock(b.RWMutex(name).Reader().Lock),
 				"Semaphore":       func(ctx context.Context) error { return b.Semaphore(name).Acquire(ctx, 1) },
-				"PermitSemaphore": locked(func(ctx context.Context) (*lock.Held, error) { return b.PermitSemaphore(name).Acquire(ctx, 1) }),
+				"PermitSemaphore": lockAndUnlock(func(ctx context.Context) (*lock.Held, error) { return b.PermitSemaphore(name).Acquire(ctx, 1) }),
 				"CountDownLatch":  b.CountDownLatch(name).Wait,
 			}[kind]
 			var held *lock.Held
@@ -634,8 +634,8 @@ func TestAMaliciousPublisher(t *testing.T) {
 				return len(channels) > 0
 			}, time.Minute, time.Millisecond)
 			// The confirmation brings a try of its own.
-			tries := evals(t, s)
-			require.Eventually(t, func() bool { n := evals(t, s); still := n == tries; tries = n; return still }, time.Minute, 100*time.Millisecond)
+			tries := countScripts(t, s)
+			require.Eventually(t, func() bool { n := countScripts(t, s); still := n == tries; tries = n; return still }, time.Minute, 100*time.Millisecond)
 
 			began, sent := time.Now(), 0
 			for time.Since(began) < lasts {
@@ -653,7 +653,7 @@ func TestAMaliciousPublisher(t *testing.T) {
 				require.NoError(t, err)
 			}
 			took := time.Since(began)
-			n := evals(t, s) - tries
+			n := countScripts(t, s) - tries
 			t.Logf("%d messages in %v: %d scripts", sent, took, n)
 			require.LessOrEqual(t, n, int64(took/(2*time.Millisecond))+10, "tries are paced")
 			select {
@@ -681,8 +681,8 @@ func TestAMaliciousPublisher(t *testing.T) {
 	}
 }
 
-// evals counts the scripts that the server has run.
-func evals(t *testing.T, s *redistest.Server) int64 {
+// countScripts counts the scripts that the server has run.
+func countScripts(t *testing.T, s *redistest.Server) int64 {
 	t.Helper()
 	info, err := s.Info("commandstats")
 	require.NoError(t, err)

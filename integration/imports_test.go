@@ -108,24 +108,24 @@ const containerTree = "integration/redistest/container"
 // alone do.
 var forTests = []string{containerTree, "integration/bounded", "integration/fixture", "integration/errortable"}
 
-func within(tree, path string) bool {
+func isWithin(tree, path string) bool {
 	return path == module+"/"+tree || strings.HasPrefix(path, module+"/"+tree+"/")
 }
 
 // ruleOf is the rule that holds for a package of this module.
 func ruleOf(path string) (rule, bool) {
-	i := slices.IndexFunc(rules, func(r rule) bool { return within(r.tree, path) })
+	i := slices.IndexFunc(rules, func(r rule) bool { return isWithin(r.tree, path) })
 	if i < 0 {
 		return rule{}, false
 	}
 	return rules[i], true
 }
 
-// whole is the rule with what the trees that it names may import.
-func (r rule) whole() rule {
+// withImported is the rule with what the trees that it names may import.
+func (r rule) withImported() rule {
 	for _, tree := range r.ours {
 		below, _ := ruleOf(module + "/" + tree)
-		below = below.whole()
+		below = below.withImported()
 		r.ours = append(slices.Clip(r.ours), below.ours...)
 		r.others = append(slices.Clip(r.others), below.others...)
 	}
@@ -148,11 +148,11 @@ func violations(pkgs []pkg) []string {
 			out = append(out, fmt.Sprintf("%s is a package that no rule knows", p.ImportPath))
 			continue
 		}
-		r = r.whole()
+		r = r.withImported()
 		for _, path := range p.Deps {
 			d := byPath[path]
 			switch {
-			case path == "testing" && !slices.ContainsFunc(forTests, func(tree string) bool { return within(tree, p.ImportPath) }):
+			case path == "testing" && !slices.ContainsFunc(forTests, func(tree string) bool { return isWithin(tree, p.ImportPath) }):
 			case d.Standard, path == "C":
 				continue
 			case d.Module != nil && d.Module.Path == module:
@@ -174,7 +174,7 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 		t.Run(goos, func(t *testing.T) {
 			// The race detector is refused without cgo, and changes no import.
 			flags := strings.ReplaceAll(os.Getenv("GOFLAGS"), "-race", "")
-			text := run(t, root(t), []string{"GOOS=" + goos, "CGO_ENABLED=0", "GOFLAGS=" + flags},
+			text := run(t, moduleRoot(t), []string{"GOOS=" + goos, "CGO_ENABLED=0", "GOFLAGS=" + flags},
 				"go", "list", "-deps", "-json=ImportPath,Standard,Module,Imports,Deps", "./...")
 			var pkgs []pkg
 			for dec := json.NewDecoder(strings.NewReader(text)); ; {
@@ -213,7 +213,7 @@ func TestReleasedModulesImportWhatTheyAreFor(t *testing.T) {
 	}
 	require.Len(t, allowed, len(releasedModules))
 	for _, dir := range releasedModules {
-		names, err := filepath.Glob(filepath.Join(root(t), dir, "*.go"))
+		names, err := filepath.Glob(filepath.Join(moduleRoot(t), dir, "*.go"))
 		require.NoError(t, err)
 		require.NotEmpty(t, names)
 		for _, name := range names {

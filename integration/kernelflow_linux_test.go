@@ -41,10 +41,10 @@ func TestAFlowThatIsDeadInTheKernel(t *testing.T) {
 	}
 	for _, tool := range []string{"ip", "iptables", "unshare"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			fixture.Lack(t, "no "+tool+" here")
+			fixture.SkipLacking(t, "no "+tool+" here")
 		}
 	}
-	fixture.Needs(t, redistest.ErrorStats)
+	fixture.NeedAbilities(t, redistest.ErrorStats)
 	if out, err := exec.Command("unshare", "-n", "iptables", "-A", "INPUT", "-p", "tcp", "--sport", "1", "-j", "DROP").CombinedOutput(); err != nil {
 		t.Skipf("a network cannot be made here: %v: %s", err, out)
 	}
@@ -52,7 +52,7 @@ func TestAFlowThatIsDeadInTheKernel(t *testing.T) {
 	for _, dead := range []string{"2s", "10s", "40s"} {
 		t.Run(dead, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && dead != "2s" || fixture.Briefly() && dead == "40s" {
+			if testing.Short() && dead != "2s" || fixture.IsBrief() && dead == "40s" {
 				t.Skip("WHEELLOCK_FAULTS=all and not -short, for it takes long")
 			}
 			runtime.LockOSThread() // the child dies with its thread, which could end when a server's does
@@ -71,8 +71,8 @@ func TestAFlowThatIsDeadInTheKernel(t *testing.T) {
 	}
 }
 
-// tool runs a program that changes the network of this process.
-func tool(t *testing.T, name string, args ...string) {
+// runTool runs a program that changes the network of this process.
+func runTool(t *testing.T, name string, args ...string) {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", name, args, out)
@@ -100,7 +100,7 @@ func (f *flows) pool(addr string) *redis.Pool {
 
 // inDeadFlow makes the flow for commands dead for a while.
 func inDeadFlow(t *testing.T, dead time.Duration) {
-	tool(t, "ip", "link", "set", "lo", "up")
+	runTool(t, "ip", "link", "set", "lo", "up")
 	s := fixture.Start(t, redistest.Options{})
 	var f flows
 	c, err := lock.New(f.pool(s.Addr()), lock.Config{Connections: 1, Lease: time.Minute})
@@ -110,7 +110,7 @@ func inDeadFlow(t *testing.T, dead time.Duration) {
 	sem, latch := c.Semaphore("semaphore"), c.CountDownLatch("latch")
 	permits := c.PermitSemaphore("permits")
 	for set, err := range map[string]error{
-		"semaphore": second(sem.TrySet(ctx, 1000)), "latch": second(latch.TrySet(ctx, 1000)), "permits": second(permits.TrySet(ctx, 10)),
+		"semaphore": secondOf(sem.TrySet(ctx, 1000)), "latch": secondOf(latch.TrySet(ctx, 1000)), "permits": secondOf(permits.TrySet(ctx, 10)),
 	} {
 		require.NoError(t, err, set)
 	}
@@ -134,7 +134,7 @@ func inDeadFlow(t *testing.T, dead time.Duration) {
 	f.mu.Unlock()
 
 	rule := []string{"INPUT", "-i", "lo", "-p", "tcp", "--sport", port, "-j", "DROP"}
-	tool(t, "iptables", append([]string{"-A"}, rule...)...)
+	runTool(t, "iptables", append([]string{"-A"}, rule...)...)
 	begun := time.Now()
 	var wg sync.WaitGroup
 	short := func(f func(ctx context.Context) error) {
@@ -147,10 +147,10 @@ func inDeadFlow(t *testing.T, dead time.Duration) {
 		})
 	}
 	for _, mu := range kinds {
-		short(func(ctx context.Context) error { return second(mu.TryLock(ctx)) })
+		short(func(ctx context.Context) error { return secondOf(mu.TryLock(ctx)) })
 	}
-	short(func(ctx context.Context) error { return second(permits.TryAcquire(ctx, 1)) })
-	short(func(ctx context.Context) error { return second(guarded.Guard(ctx, "SET", []string{"value"}, "late")) })
+	short(func(ctx context.Context) error { return secondOf(permits.TryAcquire(ctx, 1)) })
+	short(func(ctx context.Context) error { return secondOf(guarded.Guard(ctx, "SET", []string{"value"}, "late")) })
 	wg.Go(func() { require.NoError(t, sem.Acquire(ctx, 3)) })
 	wg.Go(func() { require.NoError(t, sem.Release(ctx, 2)) })
 	wg.Go(func() { require.NoError(t, latch.CountDown(ctx)) })
@@ -158,7 +158,7 @@ func inDeadFlow(t *testing.T, dead time.Duration) {
 	_, err = guarded.Guard(ctx, "SET", []string{"value"}, "last")
 	require.NoError(t, err)
 	time.Sleep(time.Until(begun.Add(dead)))
-	tool(t, "iptables", append([]string{"-D"}, rule...)...)
+	runTool(t, "iptables", append([]string{"-D"}, rule...)...)
 
 	// The kernel sends again after pauses that double: it may take as long once more.
 	late := func() int { return strings.Count(info(t, s, "errorstats"), "errorstat_LATE") }
@@ -185,9 +185,9 @@ func inDeadFlow(t *testing.T, dead time.Duration) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// second is the error of a call that returns something too; a TryLock that is refused
+// secondOf is the error of a call that returns something too; a TryLock that is refused
 // was answered.
-func second[T any](_ T, err error) error {
+func secondOf[T any](_ T, err error) error {
 	if errors.Is(err, lock.ErrNotAcquired) {
 		return nil
 	}

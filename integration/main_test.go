@@ -19,7 +19,7 @@ const module = "github.com/wheellock/wheellock"
 
 func TestMain(m *testing.M) {
 	if faults.IsWorker() {
-		os.Exit(faults.Work())
+		os.Exit(faults.RunWorker())
 	}
 	// They mostly wait for servers: for failovers, containers and flows that are dead.
 	if err := flag.Set("test.parallel", "4"); err != nil {
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// root is the directory of the module.
-func root(t *testing.T) string {
+// moduleRoot is the directory of the module.
+func moduleRoot(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("..")
 	require.NoError(t, err)
@@ -62,13 +62,13 @@ func userModule(t *testing.T, files map[string]string) (dir string, env []string
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	gomod, err := os.ReadFile(filepath.Join(root(t), "go.mod"))
+	gomod, err := os.ReadFile(filepath.Join(moduleRoot(t), "go.mod"))
 	require.NoError(t, err)
 	// Our own requirements are there to pin what -mod=mod adds to versions
 	// that are in the module cache.
 	_, requirements, _ := strings.Cut(string(gomod), "\ngo 1.25.0\n")
-	write("go.mod", "module example.com/user\n\ngo 1.25.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root(t)+"\n"+requirements)
-	gosum, err := os.ReadFile(filepath.Join(root(t), "go.sum"))
+	write("go.mod", "module example.com/user\n\ngo 1.25.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+moduleRoot(t)+"\n"+requirements)
+	gosum, err := os.ReadFile(filepath.Join(moduleRoot(t), "go.sum"))
 	require.NoError(t, err)
 	write("go.sum", string(gosum))
 	for name, text := range files {

@@ -36,7 +36,7 @@ type goMod struct {
 
 func readGoMod(t *testing.T, dir string) (mod goMod) {
 	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(run(t, filepath.Join(root(t), dir), nil, "go", "mod", "edit", "-json")), &mod))
+	require.NoError(t, json.Unmarshal([]byte(run(t, filepath.Join(moduleRoot(t), dir), nil, "go", "mod", "edit", "-json")), &mod))
 	return mod
 }
 
@@ -57,18 +57,18 @@ func TestGoModAsksForNoMoreThanAgreed(t *testing.T) {
 // one by which this checkout is used.
 func TestModulesBesideAreThoseThatAreChecked(t *testing.T) {
 	var found []string
-	require.NoError(t, filepath.WalkDir(root(t), func(name string, _ fs.DirEntry, err error) error {
-		if name == filepath.Join(root(t), ".ci") {
+	require.NoError(t, filepath.WalkDir(moduleRoot(t), func(name string, _ fs.DirEntry, err error) error {
+		if name == filepath.Join(moduleRoot(t), ".ci") {
 			return fs.SkipDir // a tool of the checks
 		}
-		if err == nil && filepath.Base(name) == "go.mod" && filepath.Dir(name) != root(t) {
-			dir, _ := filepath.Rel(root(t), filepath.Dir(name))
+		if err == nil && filepath.Base(name) == "go.mod" && filepath.Dir(name) != moduleRoot(t) {
+			dir, _ := filepath.Rel(moduleRoot(t), filepath.Dir(name))
 			found = append(found, filepath.ToSlash(dir))
 		}
 		return err
 	}))
 	require.ElementsMatch(t, append(otherModules, releasedModules...), found)
-	checks, err := os.ReadFile(filepath.Join(root(t), ".ci", "run"))
+	checks, err := os.ReadFile(filepath.Join(moduleRoot(t), ".ci", "run"))
 	require.NoError(t, err)
 	for _, dir := range found {
 		require.Regexp(t, `(?m)^\s*for module in [^;]*\b`+dir+`\b`, string(checks))
@@ -87,7 +87,7 @@ func TestModulesBesideAreThoseThatAreChecked(t *testing.T) {
 }
 
 func TestNoDependencyRaisesTheGoVersion(t *testing.T) {
-	list := run(t, root(t), nil, "go", "list", "-deps", "-test",
+	list := run(t, moduleRoot(t), nil, "go", "list", "-deps", "-test",
 		"-f", "{{with .Module}}{{.Path}} {{.GoVersion}}{{end}}", "./...")
 	modules := 0
 	for line := range strings.Lines(list) {

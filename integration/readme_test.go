@@ -51,7 +51,7 @@ func readmeBlocks(t *testing.T) []string {
 	t.Helper()
 	var text []byte
 	for _, page := range []string{"README.md", "lock/SERVERS.md", "lock/SERVICE.md"} {
-		more, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(page)))
+		more, err := os.ReadFile(filepath.Join(moduleRoot(t), filepath.FromSlash(page)))
 		require.NoError(t, err)
 		text = append(text, more...)
 	}
@@ -148,7 +148,7 @@ func exampleLines(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	for _, pattern := range []string{"*/*example_test.go", "*/*/*example_test.go"} {
-		names, err := filepath.Glob(filepath.Join(root(t), pattern))
+		names, err := filepath.Glob(filepath.Join(moduleRoot(t), pattern))
 		require.NoError(t, err)
 		for _, name := range names {
 			text, err := os.ReadFile(name)
@@ -167,7 +167,7 @@ func TestExamplesAreRun(t *testing.T) {
 	var notRun []string
 	count := 0
 	for _, tree := range []string{"wheel", "renewal", "lock"} {
-		require.NoError(t, filepath.WalkDir(filepath.Join(root(t), tree), func(name string, _ fs.DirEntry, err error) error {
+		require.NoError(t, filepath.WalkDir(filepath.Join(moduleRoot(t), tree), func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, "_test.go") {
 				return err
 			}
@@ -175,7 +175,7 @@ func TestExamplesAreRun(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			dir, err := filepath.Rel(root(t), filepath.Dir(name))
+			dir, err := filepath.Rel(moduleRoot(t), filepath.Dir(name))
 			if err != nil {
 				return err
 			}
@@ -205,7 +205,7 @@ func normalized(code string) string {
 // readmeSection is what stands under a heading of README.md, down to the next.
 func readmeSection(t *testing.T, heading string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "README.md"))
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"+heading+"\n")
 	require.True(t, found, "README.md has no heading %q", heading)
@@ -217,7 +217,7 @@ func readmeSection(t *testing.T, heading string) string {
 // of a field the default, if that is a constant.
 func TestSettingsSayTheirDefaults(t *testing.T) {
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, filepath.Join(root(t), "lock", "config.go"), nil, parser.ParseComments)
+	file, err := parser.ParseFile(fset, filepath.Join(moduleRoot(t), "lock", "config.go"), nil, parser.ParseComments)
 	require.NoError(t, err)
 	texts := map[string]string{}
 	var config string
@@ -269,7 +269,7 @@ func quotedCode(t *testing.T) iter.Seq2[string, string] {
 	t.Helper()
 	texts := map[string]string{}
 	for _, page := range []string{"README.md", "lock/MOVING.md", "lock/SERVERS.md", "lock/SERVICE.md"} {
-		text, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(page)))
+		text, err := os.ReadFile(filepath.Join(moduleRoot(t), filepath.FromSlash(page)))
 		require.NoError(t, err)
 		texts[page] = string(text)
 	}
@@ -394,7 +394,7 @@ func TestREADMECallsCompile(t *testing.T) {
 // TestREADMEFiguresAreMeasured: its three rows, and its figures of other libraries that
 // are better, are taken from BENCHMARKS.md.
 func TestREADMEFiguresAreMeasured(t *testing.T) {
-	measured, err := os.ReadFile(filepath.Join(root(t), "bench", "BENCHMARKS.md"))
+	measured, err := os.ReadFile(filepath.Join(moduleRoot(t), "bench", "BENCHMARKS.md"))
 	require.NoError(t, err)
 	requireMeasured := func(figure string) {
 		require.Regexp(t, `(^|[^\d.,])`+regexp.QuoteMeta(figure)+`($|[^\d])`, string(measured), "%s: not in BENCHMARKS.md", figure)

@@ -18,7 +18,7 @@ import (
 // time between the two acquisitions keeps the higher token when Redis forgets. As long
 // as Redis keeps its data, clocks play no part.
 func TestTokensFollowRedisAndThenTheClocks(t *testing.T) {
-	server := own(t, processes(t))
+	server := startOwn(t, processes(t))
 	conn := fixture.Dial(t, server)
 	field := 0
 	take := func(clock time.Time) int64 {

@@ -47,13 +47,13 @@ var starters = []starter{
 	},
 }
 
-// need skips the test where there are no servers of the kind.
-func (s starter) need(t *testing.T) {
+// skipUnlessAvailable skips the test where there are no servers of the kind.
+func (s starter) skipUnlessAvailable(t *testing.T) {
 	t.Helper()
 	err := s.available()
 	for _, absent := range s.absent {
 		if errors.Is(err, absent) && !s.required() {
-			fixture.Lack(t, fmt.Sprintf("no %s: %v", s.kind, err))
+			fixture.SkipLacking(t, fmt.Sprintf("no %s: %v", s.kind, err))
 		}
 	}
 	require.NoError(t, err)
@@ -62,14 +62,14 @@ func (s starter) need(t *testing.T) {
 // processes is the starter of redis-server processes.
 func processes(t *testing.T) starter {
 	t.Helper()
-	starters[0].need(t)
+	starters[0].skipUnlessAvailable(t)
 	return starters[0]
 }
 
 // containers is the starter of containers.
 func containers(t *testing.T) starter {
 	t.Helper()
-	starters[1].need(t)
+	starters[1].skipUnlessAvailable(t)
 	return starters[1]
 }
 
@@ -78,8 +78,8 @@ func TestOnWhichServers(t *testing.T) {
 	for _, s := range starters {
 		t.Run(string(s.kind), func(t *testing.T) {
 			t.Parallel()
-			s.need(t)
-			t.Log(own(t, s))
+			s.skipUnlessAvailable(t)
+			t.Log(startOwn(t, s))
 		})
 	}
 }
@@ -89,14 +89,14 @@ func onEach(t *testing.T, f func(t *testing.T, s *redistest.Server)) {
 	for _, s := range starters {
 		t.Run(string(s.kind), func(t *testing.T) {
 			t.Parallel()
-			s.need(t)
-			f(t, own(t, s))
+			s.skipUnlessAvailable(t)
+			f(t, startOwn(t, s))
 		})
 	}
 }
 
-// own starts a server that the test may break.
-func own(t *testing.T, s starter) *redistest.Server {
+// startOwn starts a server that the test may break.
+func startOwn(t *testing.T, s starter) *redistest.Server {
 	t.Helper()
 	srv, err := s.start(bounded.Context(t), redistest.Options{})
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestAServerThatHangsOrDies(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		if s.Kind() == container.Container {
-			fixture.SimulatedToo(t)
+			fixture.SkipSimulated(t)
 		}
 		ctx := bounded.Context(t)
 		// The margin is what a busy machine may take between PTTL and Pause.

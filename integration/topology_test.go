@@ -25,7 +25,7 @@ import (
 // requireUnlocked unlocks.
 func requireUnlocked(t *testing.T, held *lock.Held) {
 	t.Helper()
-	require.NoError(t, fixture.Known(func() error { return held.Unlock(bounded.Context(t)) }))
+	require.NoError(t, fixture.RetryUntilKnown(func() error { return held.Unlock(bounded.Context(t)) }))
 }
 
 // requireTakenOver checks that another client gets a lost lock, and not before the
@@ -44,7 +44,7 @@ func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
 // lease keeps the locks that the new master has, and learns that the others are lost.
 func TestAFailoverOfContainers(t *testing.T) {
 	t.Parallel()
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	if testing.Short() {
 		t.Skip("six containers")
 	}
@@ -85,7 +85,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 	}
 	for name, held := range kept {
 		require.True(t, held.Valid(), name)
-		require.ErrorIs(t, fixture.Known(func() error {
+		require.ErrorIs(t, fixture.RetryUntilKnown(func() error {
 			_, err := other.Mutex(name).TryLock(ctx)
 			return err
 		}), lock.ErrNotAcquired)
@@ -100,7 +100,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 // lock of that slot and hold locks of all others.
 func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	t.Parallel()
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	if testing.Short() {
 		t.Skip("six containers")
 	}
@@ -160,7 +160,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 				}
 				inside.Add(-1)
 				turns.Add(1)
-				if err := fixture.Known(func() error { return held.Unlock(ctx) }); err != nil {
+				if err := fixture.RetryUntilKnown(func() error { return held.Unlock(ctx) }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -206,7 +206,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 // one ends it before any other could have the lock.
 func TestFiveContainersAsOneRedLock(t *testing.T) {
 	t.Parallel()
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	if testing.Short() {
 		t.Skip("five containers")
 	}
@@ -214,7 +214,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	start := containers(t)
 	var servers []*redistest.Server
 	for range 5 {
-		servers = append(servers, own(t, start))
+		servers = append(servers, startOwn(t, start))
 	}
 	fixture.AwaitVotes(t, lease, servers...) // none votes on a lock that it may have forgotten
 	ctx := bounded.Context(t)
@@ -231,7 +231,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 		return r
 	}
 	a, b := redLock(), redLock()
-	holders := func() int { return fixture.Having(t, servers, "red") }
+	holders := func() int { return fixture.CountHaving(t, servers, "red") }
 	var held *lock.MultiHeld
 	var err error
 	for held == nil || held.Members() < 5 { // a busy machine may answer late

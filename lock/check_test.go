@@ -66,7 +66,7 @@ func TestCheckFindsNothingWrongAndLeavesNothing(t *testing.T) {
 
 // TestCheckNeedsTheRightsOfThePageAlone, and of these every one.
 func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	var log fixture.Log
 	ctx := bounded.Context(t)
@@ -142,7 +142,7 @@ func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
 // TestCheckFindsPatternsThatAreTooNarrow: each is one of lock/SERVERS.md's, and a little more exact than
 // that.
 func TestCheckFindsPatternsThatAreTooNarrow(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	rights := fixture.RightsOfPage(t, "SERVERS.md")
 	all := append(slices.Clone(rights[0]), rights[1][1:]...)
 	for wide, narrow := range map[string]string{
@@ -181,14 +181,14 @@ func TestCheckFindsPatternsThatAreTooNarrow(t *testing.T) {
 // TestCheckWritesNothingThatItCannotRemove: SET alone gives a TTL.
 func TestCheckWritesNothingThatItCannotRemove(t *testing.T) {
 	s := fixture.Server(t)
-	err := fixture.UserOf(t, s, "u", lock.Config{}, "-set", "-del").Check(bounded.Context(t))
+	err := fixture.ClientWithout(t, s, "u", lock.Config{}, "-set", "-del").Check(bounded.Context(t))
 	require.ErrorContains(t, err, "the user may not run set, del: ")
 	require.ErrorContains(t, err, "first give the user +set +del")
 	require.Empty(t, fixture.Keys(t, s, "*"))
-	err = fixture.UserOf(t, s, "v", lock.Config{}, "-set", "-pexpire").Check(bounded.Context(t))
+	err = fixture.ClientWithout(t, s, "v", lock.Config{}, "-set", "-pexpire").Check(bounded.Context(t))
 	require.Contains(t, onlyProblem(t, err), "the user may not run set, pexpire: ")
 	require.Empty(t, fixture.Keys(t, s, "*"))
-	err = fixture.UserOf(t, s, "w", lock.Config{}, "-del", "-pexpire").Check(bounded.Context(t))
+	err = fixture.ClientWithout(t, s, "w", lock.Config{}, "-del", "-pexpire").Check(bounded.Context(t))
 	require.ErrorContains(t, err, "the user may not run pexpire, del: ")
 	left := fixture.Keys(t, s, "*")
 	require.LessOrEqual(t, len(left), 1)
@@ -210,7 +210,7 @@ func endlessStrings(t *testing.T, s *redistest.Server) (found []string) {
 
 // TestCheckSaysWhatTheServerIs when it can take no lock, or loses them.
 func TestCheckSaysWhatTheServerIs(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	ctx := bounded.Context(t)
 	check := func(t *testing.T, s *redistest.Server, cfg lock.Config) string {
@@ -236,7 +236,7 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		require.Contains(t, check(t, s, lock.Config{}), "lost its master")
 	})
 	t.Run("it wants replicas", func(t *testing.T) {
-		fixture.Needs(t, redistest.ReplicasRule)
+		fixture.NeedAbilities(t, redistest.ReplicasRule)
 		s := fixture.Server(t, "--min-replicas-to-write", "1")
 		require.Contains(t, check(t, s, lock.Config{}), "min-replicas-to-write")
 	})
@@ -245,8 +245,8 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		err := fixture.ClientOf(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond}).Check(ctx)
 		require.Contains(t, onlyProblem(t, err), "Config.Replicas is 1, and 0 replicas answered")
 		require.ErrorIs(t, err, lock.ErrNotReplicated)
-		fixture.May(t, s, "nowait", "-wait")
-		require.Contains(t, onlyProblem(t, fixture.UserOf(t, s, "nowait", lock.Config{Replicas: 1}, "-wait").Check(ctx)), "may not run wait: ")
+		fixture.SetUserWithout(t, s, "nowait", "-wait")
+		require.Contains(t, onlyProblem(t, fixture.ClientWithout(t, s, "nowait", lock.Config{Replicas: 1}, "-wait").Check(ctx)), "may not run wait: ")
 	})
 	t.Run("it is a node of a Cluster", func(t *testing.T) {
 		s := fixture.Server(t, "--cluster-enabled", "yes")
@@ -294,7 +294,7 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		s := fixture.Server(t, "--appendonly", "yes")
 		for user, want := range map[string]string{"may": "appendfsync is everysec", "maynot": "does not tell its appendfsync"} {
 			var log fixture.Log
-			c := fixture.UserOf(t, s, user, lock.Config{Logger: log.Logger()}, map[string]string{"may": "+config", "maynot": "-config"}[user])
+			c := fixture.ClientWithout(t, s, user, lock.Config{Logger: log.Logger()}, map[string]string{"may": "+config", "maynot": "-config"}[user])
 			log.Flush = lock.FlushLog(c)
 			require.NoError(t, c.Check(ctx))
 			require.Contains(t, log.String(), want)
@@ -397,7 +397,7 @@ func TestCheckFindsAProxyThatAnswersInRESP3(t *testing.T) {
 
 // TestCheckLeavesNothingWhateverEndsIt, at whatever request.
 func TestCheckLeavesNothingWhateverEndsIt(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	over := errors.New("the program ends")

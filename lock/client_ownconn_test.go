@@ -19,7 +19,7 @@ import (
 
 // TestADialFunctionOfTheProgramsMakesEveryConnection: the address leads nowhere without it.
 func TestADialFunctionOfTheProgramsMakesEveryConnection(t *testing.T) {
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	const nowhere = "192.0.2.1:1"
 	for name, client := range map[string]func(dial func(ctx context.Context, network, address string) (net.Conn, error)) (*lock.Client, error){
 		"the pool's Dial": func(dial func(context.Context, string, string) (net.Conn, error)) (*lock.Client, error) {
@@ -93,7 +93,7 @@ func (c traced) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 
 // TestAConnectionThatAProgramWrapsIsNotBypassed, even if lock.Dial has made what is in it.
 func TestAConnectionThatAProgramWrapsIsNotBypassed(t *testing.T) {
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	var sent, received atomic.Int64
 	c := fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		conn, err := lock.Dial(ctx, s.Network(), s.Addr())

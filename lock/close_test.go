@@ -118,7 +118,7 @@ func TestReleaseOnCloseSaysWhatItCouldNotRelease(t *testing.T) {
 func TestTwoClosesReleaseTogether(t *testing.T) {
 	s := onRedis(t)
 	p := fixture.Proxy(t, s, nil)
-	p.Keep("release")
+	p.HoldBack("release")
 	c := fixture.ClientOver(t, p, lock.Config{ReleaseOnClose: true, Lease: time.Minute, UnlockTimeout: time.Minute})
 	fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	ctx, cancel := context.WithCancel(bounded.Context(t))
@@ -133,7 +133,7 @@ func TestTwoClosesReleaseTogether(t *testing.T) {
 		closed <- err
 	case <-time.After(100 * time.Millisecond):
 	}
-	p.LetGo()
+	p.LetThrough()
 	for range 2 {
 		require.ErrorContains(t, bounded.Receive(t, closed), "1 locks held: 1 were released, 0 are left")
 	}
@@ -463,7 +463,7 @@ func (h halves) Follow(ctx context.Context, _ time.Duration, _ <-chan struct{}, 
 
 // TestReleaseOnCloseDoesNotLetServersWaitForEachOther: one hangs.
 func TestReleaseOnCloseDoesNotLetServersWaitForEachOther(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	const locks = 2000
@@ -541,8 +541,8 @@ func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
 			key := strings.ReplaceAll(t.Name(), " ", "-")
 			_, err := c.PermitSemaphore(key+"p").TrySet(ctx, 1)
 			require.NoError(t, err)
-			for kind := range fixture.Kinds(c, key) { // so that the server knows the scripts
-				require.NoError(t, fixture.Hold(t, fixture.Kinds(c, key+kind)[kind].TryLock).Unlock(ctx))
+			for kind := range fixture.MutexKinds(c, key) { // so that the server knows the scripts
+				require.NoError(t, fixture.Hold(t, fixture.MutexKinds(c, key+kind)[kind].TryLock).Unlock(ctx))
 			}
 			permit, err := c.PermitSemaphore(key+"p").TryAcquire(ctx, 1)
 			require.NoError(t, err)
@@ -558,10 +558,10 @@ func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
 				})
 			}
 			var names []string
-			for kind := range fixture.Kinds(c, key) {
+			for kind := range fixture.MutexKinds(c, key) {
 				names = append(names, key+kind, key+kind+"2")
-				take(fixture.Kinds(c, key+kind)[kind].Lock)
-				take(fixture.Kinds(c, key+kind+"2")[kind].TryLock)
+				take(fixture.MutexKinds(c, key+kind)[kind].Lock)
+				take(fixture.MutexKinds(c, key+kind+"2")[kind].TryLock)
 			}
 			take(func(ctx context.Context) (*lock.Held, error) { return c.PermitSemaphore(key+"p").Acquire(ctx, 1) })
 			taken := func() []string {

@@ -137,9 +137,9 @@ func (u tenant) mayNotRun(t *testing.T, conn redis.Conn, words []any) bool {
 // TestUsersOfDifferentPrefixesCannotHurtEachOther: one tries every command on every key
 // and every channel of the other, by itself and in scripts.
 func TestUsersOfDifferentPrefixesCannotHurtEachOther(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	for _, prefixes := range [][2]string{{"app:", "other:"}, {"app:", "app2:"}, {"{app}:", "{other}:"}, {"app:", "{other}:"}} {
 		for _, prefixes := range [][2]string{prefixes, {prefixes[1], prefixes[0]}} {
 			t.Run(prefixes[0]+" hurts "+prefixes[1], func(t *testing.T) {
@@ -215,7 +215,7 @@ func testOneTenantHurtsAnother(t *testing.T, evil, good tenant) {
 	flush()
 	require.Equal(t, before, state())
 	publish, subscribe := []string{"PUBLISH"}, []string{"SUBSCRIBE"}
-	if fixture.Can(t, redistest.ShardedPubSub) {
+	if fixture.HasAbilities(t, redistest.ShardedPubSub) {
 		publish, subscribe = append(publish, "SPUBLISH"), append(subscribe, "SSUBSCRIBE")
 	}
 	for _, channel := range good.channels() {
@@ -241,7 +241,7 @@ func testOneTenantHurtsAnother(t *testing.T, evil, good tenant) {
 
 // TestATenantsSETOnItsCounterHurtsNoOther: it was one counter for all.
 func TestATenantsSETOnItsCounterHurtsNoOther(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s, ctx := fixture.Server(t), bounded.Context(t)
 	evil, good := newTenant(t, s, "evil", "app:"), newTenant(t, s, "good", "other:")
 	conn := evil.dial(t)

@@ -105,7 +105,7 @@ func TestOpenReachesTheServerOfItsURL(t *testing.T) {
 	require.NoError(t, held.Unlock(context.Background()))
 
 	t.Run("users and passwords are percent-encoded", func(t *testing.T) {
-		fixture.Needs(t, redistest.ChannelRights)
+		fixture.NeedAbilities(t, redistest.ChannelRights)
 		fixture.Do(t, s, "ACL", "SETUSER", "u@ser", "on", ">p@ss:w/rd#", "~*", "&*", "+@all")
 		defer fixture.Do(t, s, "ACL", "DELUSER", "u@ser")
 		require.NoError(t, lockBy(t, fmt.Sprintf("redis://u%%40ser:p%%40ss%%3Aw%%2Frd%%23@%s/0", s.Addr()), t.Name()))
@@ -203,7 +203,7 @@ func TestNoErrorOfOpenHasThePassword(t *testing.T) {
 // TestOpenDoesNotRepeatThePassword of a server that does: one that does not know AUTH says
 // with which arguments it was called.
 func TestOpenDoesNotRepeatThePassword(t *testing.T) {
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 		if strings.EqualFold(c.Args[0], "AUTH") {
 			return faultproxy.Answer(redis.Error(fmt.Sprintf("ERR unknown command 'AUTH', with args beginning with: '%s' '%s' ", c.Args[1], c.Args[len(c.Args)-1])))
@@ -250,7 +250,7 @@ func (r *rotating) set(t *testing.T, password string, servers ...*redistest.Serv
 // the hold goes on with the next password.
 func TestAPasswordThatChangesUnderAShortLeaseLosesNoHold(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	r := &rotating{user: "app"}
 	r.set(t, "s3cret-0", s)
@@ -273,7 +273,7 @@ func TestAPasswordThatChangesUnderAShortLeaseLosesNoHold(t *testing.T) {
 }
 
 func TestCredentialsThatFailSayWhyWithoutThePassword(t *testing.T) {
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	c := opened(t, lock.Endpoint{URL: "redis://" + s.Addr(), Credentials: func(context.Context) (string, string, error) {
 		return "app", "s3cret", errors.New("the vault is sealed")
 	}}, lock.Config{})
@@ -291,7 +291,7 @@ func TestCredentialsThatFailSayWhyWithoutThePassword(t *testing.T) {
 
 // TestNoErrorHasThePasswordOfCredentials, though the server repeats it.
 func TestNoErrorHasThePasswordOfCredentials(t *testing.T) {
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	for _, form := range []string{"ERR unknown command 'AUTH', with args beginning with: '%s' '%s' ", "OOPS %s, your password is %s", "-%s:%s"} {
 		p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 			if strings.EqualFold(c.Args[0], "AUTH") {
@@ -325,7 +325,7 @@ func TestAHoldIsRenewedOverTLSWithACertificateOfTheClient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := opened(t, lock.Endpoint{URL: url, TLS: &tls.Config{RootCAs: s.Client.RootCAs}}, lock.Config{}).Mutex("m").TryLock(ctx)
-	require.True(t, fixture.NoAnswer(err), "the server asks for one, and may say so or close the connection: %v", err)
+	require.True(t, fixture.IsNoAnswer(err), "the server asks for one, and may say so or close the connection: %v", err)
 	_, err = opened(t, lock.Endpoint{URL: url}, lock.Config{}).Mutex("m").TryLock(ctx)
 	require.ErrorContains(t, err, "certificate", "its authority is not known")
 }
@@ -359,7 +359,7 @@ func TestACertificateThatIsNotAcceptedEndsLock(t *testing.T) {
 
 // TestANetDialOfOnesOwnIsAskedForEachConnection, with a context that ends.
 func TestANetDialOfOnesOwnIsAskedForEachConnection(t *testing.T) {
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	var dials atomic.Int64
 	c := opened(t, lock.Endpoint{URL: "redis://redis.example:1/0?dial_timeout=4s", NetDial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
@@ -386,7 +386,7 @@ func TestAHoldOfOpenOutlivesAFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a failover")
 	}
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{})
 	r := &rotating{user: "app"}
 	r.set(t, "first", rs.Servers...)
@@ -417,17 +417,17 @@ func TestAHoldOfOpenOutlivesAFailover(t *testing.T) {
 	bounded.Until(t, func() bool { return held.Err() != nil || c.Stats().Renewal.Renewed > renewed })
 	require.NoError(t, held.Err())
 	other := opened(t, lock.Endpoint{URL: "redis-sentinel://app:second@" + rs.Addrs()[0] + "?master=" + rs.Name + "&sentinel_user=watcher&sentinel_password=w%40tch"}, lock.Config{})
-	err := fixture.Known(func() error {
+	err := fixture.RetryUntilKnown(func() error {
 		_, err := other.Mutex("m").TryLock(bounded.Context(t))
 		return err
 	})
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.NoError(t, fixture.Known(func() error { return held.Unlock(bounded.Context(t)) }))
+	require.NoError(t, fixture.RetryUntilKnown(func() error { return held.Unlock(bounded.Context(t)) }))
 }
 
 // TestDialBoundsAnswers for a pool of a program's own.
 func TestDialBoundsAnswers(t *testing.T) {
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 		if strings.EqualFold(c.Args[0], "AUTH") {
 			return faultproxy.Answer(redis.Error("ERR unknown command 'AUTH', with args beginning with: '" + c.Args[1] + "'"))

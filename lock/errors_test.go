@@ -194,7 +194,7 @@ func TestAnErrorIsOnOneLine(t *testing.T) {
 // TestTheTextsOfErrorsAreTheAgreedOnes: testdata/errors.txt has every text that a user of the
 // library may see. Package errortable says what counts as one.
 func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	var rows []errortable.Row
 	for _, of := range [][]errortable.Row{
 		settingErrors(t), urlErrors(), nameErrors(t), heldErrors(t), waitErrors(t), lossErrors(t), silenceErrors(t), refusalErrors(t),

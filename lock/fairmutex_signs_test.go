@@ -92,7 +92,7 @@ func (v *virtualFair) dies(field, sign string) {
 // TestFairWaitersWithOtherPeriodsKeepTheirPlaces: one looks each 20 ms, the
 // others each 2 s.
 func TestFairWaitersWithOtherPeriodsKeepTheirPlaces(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
@@ -123,7 +123,7 @@ func TestFairWaitersWithOtherPeriodsKeepTheirPlaces(t *testing.T) {
 // TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn, whatever the period of
 // who waits behind it, and never later than after three of two seconds.
 func TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	const second = time.Second
 	for sign, period := range map[string]time.Duration{
@@ -140,7 +140,7 @@ func TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn(t *testing.T) {
 	} {
 		for _, poll := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, 5 * second} {
 			t.Run(fmt.Sprint(sign, poll), func(t *testing.T) {
-				if fixture.Briefly() && poll < second/10 {
+				if fixture.IsBrief() && poll < second/10 {
 					t.Skip("WHEELLOCK_FAULTS=all, for it takes seconds")
 				}
 				synctest.Test(t, func(t *testing.T) {
@@ -503,7 +503,7 @@ func TestManyFairWaitersStandBesideOneOfRedissons(t *testing.T) {
 // TestManyFairWaitersSurviveAStall, a cut, and both at once: the lock goes on to them in their order.
 // With -v it prints what bench/BENCHMARKS.md has.
 func TestManyFairWaitersSurviveAStall(t *testing.T) {
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		t.Skip("WHEELLOCK_FAULTS=all, because it needs 10,000 waiters and both cores")
 	}
 	for _, waiters := range []int{5000, 10_000} {

@@ -217,7 +217,7 @@ func TestAnUpgradeThatIsRefusedHasTheReadHoldAskedAbout(t *testing.T) {
 // TestAHoldThatIsLivingIsAskedAboutOncePerMaxPoll however many calls it refuses, of
 // however many names.
 func TestAHoldThatIsLivingIsAskedAboutOncePerMaxPoll(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
 		ctx := context.Background()
 		names := fixture.Names("n", 100)
@@ -246,7 +246,7 @@ func TestAHoldThatIsLivingIsAskedAboutOncePerMaxPoll(t *testing.T) {
 // TestHoldsBeforeWaitersAreAskedAboutInBatches: once in every MaxPoll, a renewal of each
 // name, and a call for 128 of them.
 func TestHoldsBeforeWaitersAreAskedAboutInBatches(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	const locks, rounds = 4000, 4
 	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -433,7 +433,7 @@ func TestFiftyThousandHoldersAreToldWithoutAGoroutineEach(t *testing.T) {
 		t.Skip("it takes long")
 	}
 	locks := 50_000
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		locks = 10_000
 	}
 	none := func(*lock.Held, func()) {}
@@ -483,15 +483,15 @@ func memory() int64 {
 // only one.
 func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 	ctx := bounded.Context(t)
-	finds := map[string]func(*lock.Held, fixture.Sort) error{
-		"unlock":  func(held *lock.Held, _ fixture.Sort) error { return held.Unlock(ctx) },
-		"extend":  func(held *lock.Held, _ fixture.Sort) error { return held.Extend(ctx, time.Minute) },
-		"reentry": func(held *lock.Held, lk fixture.Sort) error { _, err := lk.Lock(held.Context(ctx)); return err },
-		"guard": func(held *lock.Held, _ fixture.Sort) error {
+	finds := map[string]func(*lock.Held, fixture.LockKind) error{
+		"unlock":  func(held *lock.Held, _ fixture.LockKind) error { return held.Unlock(ctx) },
+		"extend":  func(held *lock.Held, _ fixture.LockKind) error { return held.Extend(ctx, time.Minute) },
+		"reentry": func(held *lock.Held, lk fixture.LockKind) error { _, err := lk.Lock(held.Context(ctx)); return err },
+		"guard": func(held *lock.Held, _ fixture.LockKind) error {
 			_, err := held.Guard(ctx, "GET", nil)
 			return err
 		},
-		"renewal": func(held *lock.Held, _ fixture.Sort) error { bounded.Receive(t, held.Done()); return held.Err() },
+		"renewal": func(held *lock.Held, _ fixture.LockKind) error { bounded.Receive(t, held.Done()); return held.Err() },
 	}
 	for where, s := range shared.MiniAndServer(t) {
 		for _, kind := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
@@ -506,7 +506,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 						lease = 600 * time.Millisecond
 					}
 					c := fixture.ClientOf(t, s, lock.Config{Lease: lease})
-					lk := fixture.Sorts(t, c)[kind]
+					lk := fixture.LockKinds(t, c)[kind]
 					held, err := lk.Lock(ctx)
 					require.NoError(t, err)
 					fixture.Do(t, s, "SET", lk.Key, "something else")
@@ -525,7 +525,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 			t.Run(where+"/"+kind+"/inner unlock", func(t *testing.T) {
 				t.Parallel()
 				c := fixture.ClientOf(t, s, lock.Config{})
-				lk := fixture.Sorts(t, c)[kind]
+				lk := fixture.LockKinds(t, c)[kind]
 				outer, err := lk.Lock(ctx)
 				require.NoError(t, err)
 				inner, err := lk.Lock(outer.Context(ctx))

@@ -412,7 +412,7 @@ func TestNoLeaseLastsBeyondMaxHold(t *testing.T) {
 			require.NoError(t, take(ctx), name)
 			require.Less(t, time.Since(began), maxHold+lease+time.Second, name)
 		}
-		for name, mu := range fixture.Kinds(c, "m") {
+		for name, mu := range fixture.MutexKinds(c, "m") {
 			began := time.Now()
 			held, err := mu.Lock(ctx)
 			require.NoError(t, err)
@@ -491,7 +491,7 @@ func exclusive(c *lock.Client, kind string) *lock.Mutex {
 	if kind == "reader" {
 		kind = "writer"
 	}
-	return fixture.Kinds(c, "m")[kind]
+	return fixture.MutexKinds(c, "m")[kind]
 }
 
 // TestALostHoldGivesALongerLeaseBack: a clock that is set forward ends a hold long before its field.
@@ -505,7 +505,7 @@ func TestALostHoldGivesALongerLeaseBack(t *testing.T) {
 		other, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
 		defer fixture.CloseNow(other)
-		for name, mu := range fixture.Kinds(c, "m") {
+		for name, mu := range fixture.MutexKinds(c, "m") {
 			for how, longer := range map[string]func(*lock.Held) error{
 				"Extend": func(held *lock.Held) error { return held.Extend(ctx, 10*time.Minute) },
 				"LockFor": func(held *lock.Held) error {
@@ -528,7 +528,7 @@ func TestALostHoldGivesALongerLeaseBack(t *testing.T) {
 }
 
 func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	ctx := bounded.Context(t)

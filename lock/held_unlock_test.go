@@ -40,12 +40,12 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 			t.Parallel()
 			st := fixture.Stall(t, s)
 			c := fixture.ClientOver(t, st, shortUnlock)
-			ctx, lk := bounded.Context(t), fixture.Sorts(t, c)[sort]
+			ctx, lk := bounded.Context(t), fixture.LockKinds(t, c)[sort]
 			untilMet(t, func() bool {
 				held, err := lk.Lock(ctx)
 				require.NoError(t, err)
 				require.True(t, fixture.Exists(t, s, lk.Key))
-				st.Keep(lk.Extends)
+				st.HoldBack(lk.Extends)
 				st.HangUp(unlockLimit / 2)
 				extended, begun := make(chan error, 1), make(chan struct{})
 				go func() {
@@ -73,14 +73,14 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 					// holder has the lock to itself.
 					next, err := lk.Lock(ctx)
 					require.NoError(t, err)
-					st.LetGo()
-					require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
+					st.LetThrough()
+					require.NoError(t, fixture.RetryUntilKnown(func() error { return held.Unlock(ctx) }))
 					require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 					require.True(t, next.Valid())
 					held = next
 				}
-				st.LetGo()
-				if err := fixture.Known(func() error { return held.Unlock(ctx) }); !errors.Is(err, lock.ErrNotHeld) {
+				st.LetThrough()
+				if err := fixture.RetryUntilKnown(func() error { return held.Unlock(ctx) }); !errors.Is(err, lock.ErrNotHeld) {
 					require.NoError(t, err)
 				}
 				fixture.AwaitGone(t, s, lk.Key)
@@ -100,7 +100,7 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	inner, err := c.Mutex(t.Name()).Lock(outer.Context(ctx))
 	require.NoError(t, err)
 
-	st.Keep("reenter")
+	st.HoldBack("reenter")
 	extended := make(chan error, 1)
 	go func() { extended <- outer.Extend(ctx, time.Minute) }()
 	fixture.AwaitArrived(t, st, "reenter", 1)
@@ -109,7 +109,7 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	bounded.Receive(t, inner.Done())
 	require.Equal(t, 1, outer.Count())
 	require.True(t, outer.Valid())
-	st.LetGo()
+	st.LetThrough()
 	require.NoError(t, bounded.Receive(t, extended))
 	require.True(t, outer.Valid())
 	require.NoError(t, outer.Unlock(ctx))
@@ -122,7 +122,7 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 // TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock: one of them is the
 // last, and knows it.
 func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	st := fixture.Stall(t, s)
@@ -135,7 +135,7 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 			require.NoError(t, err)
 			helds = append(helds, held)
 		}
-		st.Keep("reenter", "release")
+		st.HoldBack("reenter", "release")
 		st.HangUp(unlockLimit / 2)
 		extended, begun := make(chan error, 1), make(chan struct{})
 		go func() {
@@ -154,11 +154,11 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 		bounded.Wait(t, &wg)
 		met := st.Arrived("reenter") > 0 && st.Arrived("release") == 0
 		require.Zero(t, c.Stats().Held)
-		st.LetGo()
+		st.LetThrough()
 		require.ErrorIs(t, bounded.Receive(t, extended), lock.ErrNotHeld)
 		fixture.AwaitGone(t, s, t.Name())
 		for _, held := range helds {
-			require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
+			require.NoError(t, fixture.RetryUntilKnown(func() error { return held.Unlock(ctx) }))
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 		}
 		return met
@@ -179,7 +179,7 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 	untilMet(t, func() bool {
 		first, err := c.Mutex(t.Name()).Lock(ctx)
 		require.NoError(t, err)
-		st.Keep("reenter")
+		st.HoldBack("reenter")
 		st.HangUp(unlockLimit / 2)
 		type result struct {
 			held *lock.Held
@@ -194,18 +194,18 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 		bounded.Receive(t, begun)
 		err = first.Unlock(ctx)
 		met := errors.Is(err, lock.ErrUnknown) && st.Arrived("reenter") == 1
-		st.LetGo()
+		st.LetThrough()
 		second := bounded.Receive(t, reentered)
 		require.NoError(t, second.err)
 		if met {
 			require.Equal(t, 1, second.held.Count())
 			require.Greater(t, second.held.Token(), first.Token())
-			require.NoError(t, fixture.Known(func() error { return first.Unlock(ctx) }))
+			require.NoError(t, fixture.RetryUntilKnown(func() error { return first.Unlock(ctx) }))
 			require.True(t, second.held.Valid())
 			require.Len(t, fixture.Hash(t, s, t.Name()), 1)
 		}
 		for _, held := range []*lock.Held{first, second.held} {
-			if err := fixture.Known(func() error { return held.Unlock(ctx) }); !errors.Is(err, lock.ErrNotHeld) {
+			if err := fixture.RetryUntilKnown(func() error { return held.Unlock(ctx) }); !errors.Is(err, lock.ErrNotHeld) {
 				require.NoError(t, err)
 			}
 		}
@@ -226,12 +226,12 @@ func TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd(t *testing.
 	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).LockFor(ctx, time.Hour)
 	require.NoError(t, err)
-	st.Keep("release")
+	st.HoldBack("release")
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrUnknown)
 	// Each is given up after IOTimeout, and the next sent after a pause of
 	// 100 ms or more: these take longer than the lease.
 	fixture.AwaitArrived(t, st, "release", st.Arrived("release")+5)
-	st.LetGo()
+	st.LetThrough()
 	fixture.AwaitGone(t, s, t.Name())
 }
 
@@ -317,7 +317,7 @@ func TestAReentryThatWasNotSentIsNotUnknown(t *testing.T) {
 			c := fixture.ClientOver(t, st, lock.Config{IOTimeout: time.Minute, Lease: time.Hour})
 			ctx, mu := bounded.Context(t), kind(c, t.Name())
 			held := fixture.Hold(t, mu.Lock)
-			st.Keep("reenter")
+			st.HoldBack("reenter")
 			extended := make(chan error, 1)
 			go func() { extended <- held.Extend(ctx, 2*time.Hour) }()
 			fixture.AwaitArrived(t, st, "reenter", 1)
@@ -330,7 +330,7 @@ func TestAReentryThatWasNotSentIsNotUnknown(t *testing.T) {
 				require.NotErrorIs(t, err, lock.ErrUnknown)
 			}
 			require.Equal(t, 1, st.Arrived("reenter"))
-			st.LetGo()
+			st.LetThrough()
 			require.NoError(t, bounded.Receive(t, extended))
 			require.Equal(t, 1, held.Count())
 			require.NoError(t, held.Unlock(ctx))

@@ -42,7 +42,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 	inner, err := c.Mutex("h").Lock(first.Context(ctx)) // no event: it is the same hold
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock(ctx))
-	wg := fixture.InTurn(t, c, "h", 1, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, "h", 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(ctx))
 	bounded.Wait(t, wg)
@@ -225,7 +225,7 @@ func TestEveryOutcomeIsToldAndCounted(t *testing.T) {
 
 		srv.Pause()
 		_, err = c.Mutex("other").TryLock(ctx)
-		require.True(t, fixture.NoAnswer(err), "it may need a connection: %v", err)
+		require.True(t, fixture.IsNoAnswer(err), "it may need a connection: %v", err)
 		require.GreaterOrEqual(t, failed(lock.OutcomeUnknown, err), time.Second)
 		srv.Resume()
 
@@ -649,11 +649,11 @@ func TestReportsThatASlowHookMissesAreCounted(t *testing.T) {
 func TestRequestsThatRedisRefusesAreCounted(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
-	c := fixture.UserOf(t, s, "locker", lock.Config{Lease: 600 * time.Millisecond})
+	c := fixture.ClientWithout(t, s, "locker", lock.Config{Lease: 600 * time.Millisecond})
 	fixture.Hold(t, c.Mutex("a").Lock)
 	fixture.Hold(t, c.Mutex("b").Lock)
 	require.Zero(t, c.Stats().Refused)
-	fixture.May(t, s, "locker", "-hexists", "-hset")
+	fixture.SetUserWithout(t, s, "locker", "-hexists", "-hset")
 	bounded.Until(t, func() bool { return c.Stats().Refused > 0 })
 	bounded.Until(t, func() bool { return c.Stats().Held == 0 }) // and both are lost
 	before := c.Stats()

@@ -55,7 +55,7 @@ func TestInspectSaysWhoHoldsTheLock(t *testing.T) {
 
 func TestEveryClientSeesTheLabelOfAHolder(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	host, _, _ = strings.Cut(host, ".")
@@ -68,9 +68,9 @@ func TestEveryClientSeesTheLabelOfAHolder(t *testing.T) {
 		c := fixture.ClientOf(t, s, lock.Config{Label: label})
 		require.Len(t, c.ID(), 36)
 		require.Equal(t, want, owner.Label(c.ID()))
-		for kind, mu := range fixture.Kinds(c, "label:"+want) {
+		for kind, mu := range fixture.MutexKinds(c, "label:"+want) {
 			held := fixture.Hold(t, mu.Lock)
-			named := fixture.Kinds(other, mu.Name())[kind]
+			named := fixture.MutexKinds(other, mu.Name())[kind]
 			for _, from := range []*lock.Mutex{mu, named} {
 				info, err := from.Inspect(ctx)
 				require.NoError(t, err, kind)
@@ -101,7 +101,7 @@ func TestALabelCostsNoMemory(t *testing.T) {
 	memory := map[string]int64{}
 	for _, label := range []string{"-", "a", "a-very-long-label-of-a-pod-x2k4j"} {
 		c := fixture.ClientOf(t, s, lock.Config{Label: label})
-		for kind, mu := range fixture.Kinds(c, "memory") {
+		for kind, mu := range fixture.MutexKinds(c, "memory") {
 			held := fixture.Hold(t, mu.Lock)
 			of := fixture.Int(t, s, "MEMORY", "USAGE", mu.Name(), "SAMPLES", 0)
 			if memory[kind] == 0 {
@@ -140,7 +140,7 @@ func TestAFieldOf64BytesIsTheLongestThatIsCheap(t *testing.T) {
 // TestAFieldWithoutALabelIsReadAsEver: of an older version, of Redisson, and of anybody.
 func TestAFieldWithoutALabelIsReadAsEver(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	for _, field := range []string{

@@ -45,7 +45,7 @@ func manyNames(n int) []string {
 
 // TestManyHeldsThatAreDroppedMakeFewRecords.
 func TestManyHeldsThatAreDroppedMakeFewRecords(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	for _, n := range causes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := fixture.Server(t)
@@ -68,7 +68,7 @@ func TestManyHeldsThatAreDroppedMakeFewRecords(t *testing.T) {
 
 // TestAHookThatAlwaysPanicsMakesFewRecords.
 func TestAHookThatAlwaysPanicsMakesFewRecords(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	for _, n := range causes {
 		synctest.Test(t, func(t *testing.T) {
 			s := fixture.Virtual(t)
@@ -95,7 +95,7 @@ func TestAHookThatAlwaysPanicsMakesFewRecords(t *testing.T) {
 
 // TestManyWaitsForLocksOfOneselfMakeFewRecords.
 func TestManyWaitsForLocksOfOneselfMakeFewRecords(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	for _, n := range causes {
 		synctest.Test(t, func(t *testing.T) {
 			s := fixture.Virtual(t)
@@ -218,12 +218,12 @@ func TestALongWaitSaysWhoHoldsTheLock(t *testing.T) {
 		log.Flush = lock.FlushLog(c)
 		ctx := context.Background()
 		time.Sleep(time.Second)
-		for kind := range fixture.Kinds(holder, "") {
+		for kind := range fixture.MutexKinds(holder, "") {
 			has := kind // what keeps others out
 			if kind == "reader" {
 				has = "writer"
 			}
-			mu := fixture.Kinds(holder, "m")[has]
+			mu := fixture.MutexKinds(holder, "m")[has]
 			before := len(log.String())
 			said := func() string { return log.String()[before:] }
 			held, err := mu.Lock(ctx)
@@ -233,7 +233,7 @@ func TestALongWaitSaysWhoHoldsTheLock(t *testing.T) {
 				calls.Go(func() {
 					short, cancel := context.WithTimeout(ctx, d)
 					defer cancel()
-					_, err := fixture.Kinds(c, name)[kind].Lock(short)
+					_, err := fixture.MutexKinds(c, name)[kind].Lock(short)
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 				})
 			}
@@ -243,7 +243,7 @@ func TestALongWaitSaysWhoHoldsTheLock(t *testing.T) {
 			waitFor("m", 50*time.Second)
 			waitFor("m", 50*time.Second)
 			time.Sleep(time.Second)
-			second, err := fixture.Kinds(holder, "n")[has].Lock(ctx)
+			second, err := fixture.MutexKinds(holder, "n")[has].Lock(ctx)
 			require.NoError(t, err)
 			waitFor("n", 50*time.Second)
 			calls.Wait()
@@ -471,11 +471,11 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			s := fixture.Server(t)
 			var out fixture.Log
 			cfg := lock.Config{Lease: 2 * time.Second, Logger: out.Logger()}
-			c := fixture.UserOf(t, s, "u", cfg)
+			c := fixture.ClientWithout(t, s, "u", cfg)
 			out.Flush = lock.FlushLog(c)
 			ctx := bounded.Context(t)
 			var helds []*lock.Held
-			for kind, lk := range fixture.Sorts(t, c) {
+			for kind, lk := range fixture.LockKinds(t, c) {
 				z := right == "-zscore" || right == "-zadd"
 				if right == "-pttl" && kind != "read" || z != (kind == "permits") && right != "-evalsha" || kind == "read" && right == "-pexpire" {
 					continue // they do not need it, or share a key with one that does
@@ -492,7 +492,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			if right == "-zscore" {
 				less = append(less, "-zmscore") // either will do
 			}
-			fixture.May(t, s, "u", less...)
+			fixture.SetUserWithout(t, s, "u", less...)
 			if right == "-evalsha" {
 				require.Eventually(t, func() bool { return strings.Count(out.String(), "lock: renewal is refused") > 0 }, time.Minute, 5*time.Millisecond)
 			}
@@ -502,12 +502,12 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			require.Equal(t, 1, strings.Count(out.String(), "lock: renewal is refused"), out.String())
 			require.Contains(t, out.String(), " server="+s.Addr()+" ", "a pool's server is named")
 			require.Positive(t, strings.Count(out.String(), "NOPERM")+strings.Count(out.String(), "permissions")+strings.Count(out.String(), "can't run"), out.String())
-			fixture.May(t, s, "u")
+			fixture.SetUserWithout(t, s, "u")
 			held := fixture.Hold(t, c.Mutex("again").Lock)
 			before := c.Stats().Renewal.Renewed
 			require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > before+1 }, time.Minute, 5*time.Millisecond)
 			if right == "-hexists" {
-				fixture.May(t, s, "u", right)
+				fixture.SetUserWithout(t, s, "u", right)
 				bounded.Receive(t, held.Done())
 				require.Equal(t, 2, strings.Count(out.String(), "lock: renewal is refused"), "once until it worked again")
 			}
@@ -520,7 +520,7 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 	s := fixture.Server(t)
 	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
 		var out fixture.Log
-		c := fixture.UserOf(t, s, "u"+kind, lock.Config{Logger: out.Logger()}, "-publish")
+		c := fixture.ClientWithout(t, s, "u"+kind, lock.Config{Logger: out.Logger()}, "-publish")
 		out.Flush = lock.FlushLog(c)
 		ctx := bounded.Context(t)
 		for range 2 {
@@ -546,7 +546,7 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 				require.NoError(t, err)
 				_ = held.Unlock(ctx)
 			default:
-				held, err := fixture.Sorts(t, c)[kind].Lock(ctx)
+				held, err := fixture.LockKinds(t, c)[kind].Lock(ctx)
 				require.NoError(t, err, kind)
 				require.NoError(t, held.Unlock(ctx), kind)
 			}
@@ -606,7 +606,7 @@ func eachRefusal(t *testing.T, f func(t *testing.T, s *redistest.Server, word st
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
 			if word == "NOREPLICAS" {
-				fixture.Needs(t, redistest.ReplicasRule)
+				fixture.NeedAbilities(t, redistest.ReplicasRule)
 			}
 			f(t, fixture.Server(t), word)
 		})
@@ -622,7 +622,7 @@ func TestALossBecauseTheServerRefusesToWriteSaysSo(t *testing.T) {
 		c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second, Logger: out.Logger(), Hooks: lock.Hooks{Lost: func(e lock.Event) { hook <- e }}})
 		out.Flush = lock.FlushLog(c)
 		var helds []*lock.Held
-		for kind, lk := range fixture.Sorts(t, c) {
+		for kind, lk := range fixture.LockKinds(t, c) {
 			if kind != "write" { // "read" has the key
 				held, err := lk.Lock(ctx)
 				require.NoError(t, err, kind)

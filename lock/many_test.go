@@ -27,11 +27,11 @@ import (
 func requireGivenBack(t *testing.T, s *redistest.Server, prefix string, tries []lock.Try) {
 	t.Helper()
 	left := heldOf(tries)
-	require.NoError(t, fixture.Known(func() error {
+	require.NoError(t, fixture.RetryUntilKnown(func() error {
 		errs := lock.UnlockMany(bounded.Context(t), left)
 		var again []*lock.Held
 		for i, err := range errs {
-			if fixture.NoAnswer(err) { // of a busy machine
+			if fixture.IsNoAnswer(err) { // of a busy machine
 				again = append(again, left[i])
 			} else {
 				require.NoError(t, err)
@@ -79,7 +79,7 @@ func (w *manyWorld) counts() string {
 
 // TestManyIsALoopOfTryLock: for distinct names it has the results, hooks and counts of a loop.
 func TestManyIsALoopOfTryLock(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	worlds := []*manyWorld{newManyWorld(t, s, "loop:"), newManyWorld(t, s, "many:")}
@@ -158,7 +158,7 @@ func TestManyIsALoopOfTryLock(t *testing.T) {
 // TestANameThatOccursTwiceIsTriedInItsOrder: the first one gets it, and of one owner the second
 // re-enters.
 func TestANameThatOccursTwiceIsTriedInItsOrder(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	for range 20 {
@@ -205,7 +205,7 @@ func TestAtMost512RequestsOfManyAreUnderWay(t *testing.T) {
 		unknown := 0
 		for _, try := range <-done {
 			require.ErrorIs(t, try.Err, context.Canceled)
-			if fixture.NoAnswer(try.Err) {
+			if fixture.IsNoAnswer(try.Err) {
 				unknown++
 			}
 		}
@@ -280,14 +280,14 @@ func TestUnknownOutcomesAmongManyAreOfTheirNamesAlone(t *testing.T) {
 // TestAServerThatIsPausedAmongManyMakesOutcomesUnknown, of every try and every Unlock. Nothing is
 // left when the server goes on.
 func TestAServerThatIsPausedAmongManyMakesOutcomesUnknown(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
 		tries := c.TryLockMany(t.Context(), fixture.Names("n:", 700))
 		require.Len(t, heldOf(tries), 700)
 		require.NoError(t, s.Pause())
 		for _, try := range c.TryLockMany(t.Context(), fixture.Names("other:", 700)) {
-			require.True(t, fixture.NoAnswer(try.Err), try.Err)
+			require.True(t, fixture.IsNoAnswer(try.Err), try.Err)
 		}
 		began := time.Now()
 		errs := lock.UnlockMany(t.Context(), heldOf(tries))

@@ -70,7 +70,7 @@ func TestTTLManyOfAServerThatIsSilent(t *testing.T) {
 			require.ErrorIs(t, err, lock.ErrUnknown)
 		}
 		srv.Resume()
-		require.NoError(t, fixture.Known(func() error {
+		require.NoError(t, fixture.RetryUntilKnown(func() error {
 			_, errs = c.TTLMany(t.Context(), names)
 			return errors.Join(errs...)
 		}))

@@ -79,10 +79,10 @@ func TestALateForceUnlockLeavesALaterHolderItsLock(t *testing.T) {
 			st := fixture.Stall(t, s)
 			c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{IOTimeout: 200 * time.Millisecond})
 			ctx := bounded.Context(t)
-			lk, force := fixture.Sorts(t, c)[sort], forces(admin, t)[sort]
+			lk, force := fixture.LockKinds(t, c)[sort], forces(admin, t)[sort]
 			first, err := lk.Lock(ctx)
 			require.NoError(t, err)
-			st.Keep(force.script)
+			st.HoldBack(force.script)
 			_, err = force.force(ctx)
 			require.ErrorIs(t, err, lock.ErrUnknown)
 			require.Equal(t, 1, st.Arrived(force.script))
@@ -90,8 +90,8 @@ func TestALateForceUnlockLeavesALaterHolderItsLock(t *testing.T) {
 			second, err := lk.Lock(ctx)
 			require.NoError(t, err)
 			before := fixture.Hash(t, s, lk.Key)
-			st.LetGo()
-			bounded.Until(t, st.Settled)
+			st.LetThrough()
+			bounded.Until(t, st.HasSettled)
 			require.Equal(t, before, fixture.Hash(t, s, lk.Key))
 			require.True(t, second.Valid())
 			ok, err := force.force(ctx)
@@ -111,10 +111,10 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 			st := fixture.Stall(t, s)
 			c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{})
 			ctx := bounded.Context(t)
-			lk, force := fixture.Sorts(t, c)[sort], forces(admin, t)[sort]
+			lk, force := fixture.LockKinds(t, c)[sort], forces(admin, t)[sort]
 			first, err := lk.Lock(ctx)
 			require.NoError(t, err)
-			st.Keep(force.script)
+			st.HoldBack(force.script)
 			type result struct {
 				ok  bool
 				err error
@@ -128,7 +128,7 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 			require.NoError(t, first.Unlock(ctx))
 			second, err := lk.Lock(ctx)
 			require.NoError(t, err)
-			st.LetGo()
+			st.LetThrough()
 			require.Equal(t, result{true, nil}, bounded.Receive(t, done))
 			require.False(t, fixture.Exists(t, s, lk.Key))
 			require.ErrorIs(t, second.Unlock(ctx), lock.ErrLost)
@@ -148,7 +148,7 @@ func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 	c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{})
 	ctx := bounded.Context(t)
 	first := fixture.Hold(t, c.RWMutex(t.Name()).Reader().Lock)
-	st.Keep("rw_force")
+	st.HoldBack("rw_force")
 	done := make(chan error, 1)
 	go func() {
 		_, err := admin.RWMutex(t.Name()).Writer().ForceUnlock(ctx)
@@ -156,7 +156,7 @@ func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 	}()
 	fixture.AwaitArrived(t, st, "rw_force", 1)
 	second := fixture.Hold(t, c.RWMutex(t.Name()).Reader().Lock)
-	st.LetGo()
+	st.LetThrough()
 	require.NoError(t, bounded.Receive(t, done))
 	require.ErrorIs(t, first.Unlock(ctx), lock.ErrLost)
 	require.Equal(t, "read", fixture.Hash(t, s, t.Name())["mode"])
@@ -172,7 +172,7 @@ func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 	held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second}).Mutex(t.Name()).Lock)
-	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	ok, err = mu.ForceUnlock(ctx)
 	require.NoError(t, err)

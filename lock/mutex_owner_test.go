@@ -129,7 +129,7 @@ func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it asked nothing")
 	require.Empty(t, first, "the first still waits for its answer")
 	err = bounded.Receive(t, first)
-	require.True(t, fixture.NoAnswer(err), err)
+	require.True(t, fixture.IsNoAnswer(err), err)
 }
 
 // TestTwoRedLockCallsOfOneOwnerAtOnceDoNotRefuseEachOther is the same for RedLocks

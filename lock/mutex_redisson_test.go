@@ -299,7 +299,7 @@ func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 	waiter := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held := fixture.Hold(t, holder.Mutex(t.Name()).Lock)
 	got := make(chan struct{})
-	wg := fixture.InTurn(t, waiter, t.Name(), 1, func(*lock.Held) { close(got); <-held.Done() })
+	wg := fixture.LockInTurn(t, waiter, t.Name(), 1, func(*lock.Held) { close(got); <-held.Done() })
 	j := newJava(t, s, t.Name(), 1, false)
 	fixture.AwaitSubscribers(t, s, j.channel(), 1)
 	require.EqualValues(t, 1, j.forceUnlock())
@@ -317,7 +317,7 @@ func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 }
 
 func TestRedissonsRenewalKeepsOurWaiterWaiting(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
@@ -327,7 +327,7 @@ func TestRedissonsRenewalKeepsOurWaiterWaiting(t *testing.T) {
 	began := time.Now()
 	var owned atomic.Bool
 	owned.Store(true)
-	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {
+	wg := fixture.LockInTurn(t, c, t.Name(), 1, func(*lock.Held) {
 		if owned.Load() {
 			t.Error("taken from a holder that renews")
 		}
@@ -347,7 +347,7 @@ func TestAStringWithATTLIsAnothersLock(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // no message comes when it ends
 	ctx := context.Background()
-	for kind, mu := range fixture.Kinds(c, t.Name()) {
+	for kind, mu := range fixture.MutexKinds(c, t.Name()) {
 		t.Run(kind, func(t *testing.T) {
 			name := "TestAStringWithATTLIsAnothersLock"
 			fixture.Do(t, s, "SET", name, "theirs", "NX", "PX", 60_000)
@@ -402,7 +402,7 @@ func TestAStringWithoutATTLIsNoLock(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
-	for kind, mu := range fixture.Kinds(c, t.Name()) {
+	for kind, mu := range fixture.MutexKinds(c, t.Name()) {
 		for _, other := range []struct{ key []any }{{[]any{"SET", t.Name(), "7"}}, {[]any{"RPUSH", t.Name(), "7"}}} {
 			fixture.Do(t, s, other.key[0].(string), other.key[1:]...)
 			if other.key[0] == "RPUSH" {
@@ -432,7 +432,7 @@ func TestAHoldWhoseKeyIsAStringIsLost(t *testing.T) {
 		"guard":          func(h *lock.Held) error { _, err := h.Guard(ctx, "PING", nil); return err },
 		"partial unlock": nil,
 	}
-	for kind, mu := range fixture.Kinds(c, t.Name()) {
+	for kind, mu := range fixture.MutexKinds(c, t.Name()) {
 		for name, find := range finds {
 			held, err := mu.Lock(ctx)
 			require.NoError(t, err)
@@ -523,7 +523,7 @@ func TestAStrangerHasEverySecondRelease(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && tt.clients*tt.each > 1 || fixture.Briefly() && (tt.clients > 4 || tt.each > 4) {
+			if testing.Short() && tt.clients*tt.each > 1 || fixture.IsBrief() && (tt.clients > 4 || tt.each > 4) {
 				t.Skip("WHEELLOCK_FAULTS=all and not -short, for it takes long")
 			}
 			synctest.Test(t, func(t *testing.T) {
@@ -564,7 +564,7 @@ func TestAStrangerHasEverySecondRelease(t *testing.T) {
 // TestAStrangerThatHasGoneIsForgotten: after a second and a pause in vain, clients go on as
 // before.
 func TestAStrangerThatHasGoneIsForgotten(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -679,7 +679,7 @@ func TestWhatIsKnownOfStrangersIsBounded(t *testing.T) {
 func TestRedissonSeesALabelledFieldAsAForeignOne(t *testing.T) {
 	t.Parallel()
 	for version, latched := range javas {
-		s := fixture.Either(t)
+		s := fixture.RedisOrMini(t)
 		c := fixture.ClientOf(t, s, lock.Config{Label: "orders-api-7f9c5d9b4d-x2k4j"})
 		ctx := bounded.Context(t)
 		mu, j := c.Mutex("m"), newJava(t, s, "m", 7, latched)

@@ -361,7 +361,7 @@ func TestALockUnderContentionHasOneHolder(t *testing.T) {
 func TestEveryKindOfMutexSaysHowItIsHeld(t *testing.T) {
 	c := fixture.ClientOf(t, onRedis(t), lock.Config{})
 	ctx := bounded.Context(t)
-	for kind, mu := range fixture.Kinds(c, t.Name()) {
+	for kind, mu := range fixture.MutexKinds(c, t.Name()) {
 		locked, err := mu.IsLocked(ctx)
 		require.NoError(t, err, kind)
 		require.False(t, locked, kind)

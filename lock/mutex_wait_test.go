@@ -82,7 +82,7 @@ func TestARemoteReleaseWakesTheWaiterAtOnce(t *testing.T) {
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // polling would not end in the test's time
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, a.Mutex(t.Name()).Lock)
-	wg := fixture.InTurn(t, b, t.Name(), 5, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, b, t.Name(), 5, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	require.NoError(t, held.Unlock(ctx))
 	bounded.Wait(t, wg)
@@ -97,7 +97,7 @@ func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
 	psc := listener(t, s, "redisson_lock__channel:{"+name+"}")
 
 	got := make(chan struct{})
-	wg := fixture.InTurn(t, c, name, 1, func(*lock.Held) { close(got) })
+	wg := fixture.LockInTurn(t, c, name, 1, func(*lock.Held) { close(got) })
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+name+"}", 2)
 	select {
 	case <-got:
@@ -133,7 +133,7 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 	c := fixture.Client(t, pool, lock.Config{MaxPoll: time.Hour, IOTimeout: 3 * time.Second, Connections: 1})
 	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
-	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return n == 2 }, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "DEL", t.Name()) // nobody hears of it
 	close(free)
@@ -141,7 +141,7 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 }
 
 func TestWithoutPubSubAWaiterPolls(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := onRedis(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "nosub", "on", ">pw", "~*", "&*", "+@all", "-subscribe")
 	defer fixture.Do(t, s, "ACL", "DELUSER", "nosub")
@@ -151,7 +151,7 @@ func TestWithoutPubSubAWaiterPolls(t *testing.T) {
 	c := fixture.Client(t, pool, lock.Config{MaxPoll: 20 * time.Millisecond})
 	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
-	wg := fixture.InTurn(t, c, t.Name(), 3, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, t.Name(), 3, func(*lock.Held) {})
 	require.Eventually(t, func() bool { // it has asked more than once
 		info, err := s.Info("commandstats")
 		require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestACutPubSubConnectionIsReplaced(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
-	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	channel := "redisson_lock__channel:{" + t.Name() + "}"
 	fixture.AwaitSubscribers(t, s, channel, 1)
 	fixture.Do(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -175,7 +175,7 @@ func TestACutPubSubConnectionIsReplaced(t *testing.T) {
 }
 
 func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	const keys = 10_000
@@ -218,7 +218,7 @@ func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *test
 }
 
 func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	var log fixture.Log
@@ -247,7 +247,7 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	// The subscriber's connection without a subscription gets plain answers to
 	// its pings, and lives on.
 	time.Sleep(2500 * time.Millisecond) // more than a ping period
-	wg := fixture.InTurn(t, c, "m", 1, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, "m", 1, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	fixture.Do(t, s, "DEL", "m")
 	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{m}", 0)
@@ -260,7 +260,7 @@ func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
-	wg := fixture.InTurn(t, c, t.Name(), 1000, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, t.Name(), 1000, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1000 }, time.Minute, time.Millisecond)
 	inner, err := c.Mutex(t.Name()).Lock(held.Context(ctx))
 	require.NoError(t, err)
@@ -310,7 +310,7 @@ func TestNoFieldComesBackAndTokensRise(t *testing.T) {
 	first := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	seen, field := map[string]bool{}, ""
 	last := first.Token()
-	wg := fixture.InTurn(t, c, t.Name(), 200, func(h *lock.Held) { // longer than a run
+	wg := fixture.LockInTurn(t, c, t.Name(), 200, func(h *lock.Held) { // longer than a run
 		fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
 		if err != nil || len(fields) != 1 {
 			t.Errorf("the hash is %v: %v", fields, err)
@@ -352,7 +352,7 @@ func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 			left <- err
 		}()
 		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, 100*time.Microsecond)
-		wg := fixture.InTurn(t, c, name, 1, func(*lock.Held) {})
+		wg := fixture.LockInTurn(t, c, name, 1, func(*lock.Held) {})
 		go cancel() // about when it is handed over
 		require.NoError(t, held.Unlock(bg))
 		if err := bounded.Receive(t, left); err != nil {
@@ -388,7 +388,7 @@ func TestHandOffToLockForGetsThatLease(t *testing.T) {
 }
 
 func TestTwoClientsShareALockFairly(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	s := onRedis(t)
 	ctx := bounded.Context(t)
 	const all = 20_000
@@ -439,7 +439,7 @@ func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
-	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	channel := "redisson_lock__channel:{" + t.Name() + "}"
 	fixture.AwaitSubscribers(t, s, channel, 1)
 	conn := fixture.Dial(t, s)
@@ -468,7 +468,7 @@ func TestALockWithoutATTLIsPolled(t *testing.T) {
 	ttl, err := c.Mutex(t.Name()).TTL(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, -1, ttl)
-	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Tries >= 4 }, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "DEL", t.Name()) // nobody publishes that
 	bounded.Wait(t, wg)
@@ -481,7 +481,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held := fixture.Hold(t, holder.Mutex(t.Name()).Lock)
 	got := make(chan struct{})
-	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) { close(got) })
+	wg := fixture.LockInTurn(t, c, t.Name(), 1, func(*lock.Held) { close(got) })
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	fixture.Do(t, s, "DEL", t.Name()) // it is free, and the waiter does not know
 	tries := func() uint64 { return c.Stats().Tries }
@@ -516,7 +516,7 @@ func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	psc.Receive()
 	psc.Receive()
 	const waiters = 200
-	wg := fixture.InTurn(t, c, t.Name(), waiters, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, c, t.Name(), waiters, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == waiters }, time.Minute, time.Millisecond)
 	require.NoError(t, held.Unlock(ctx))
 	bounded.Wait(t, wg)
@@ -676,7 +676,7 @@ func TestTheTryOfACallWhoseDeadlineIsOverIsBounded(t *testing.T) {
 	for kind, take := range takes {
 		_, err := take(over, kind)
 		require.ErrorIs(t, err, context.DeadlineExceeded, kind)
-		require.True(t, fixture.NoAnswer(err), "%s: %v", kind, err)
+		require.True(t, fixture.IsNoAnswer(err), "%s: %v", kind, err)
 		require.NotErrorIs(t, err, lock.ErrNotAcquired, kind)
 	}
 }
@@ -713,8 +713,8 @@ func TestAContextWithoutAnErrorEndsItsCall(t *testing.T) {
 			if kind == "reader" {
 				of = "writer"
 			}
-			held := fixture.Hold(t, fixture.Kinds(holder, name)[of].Lock)
-			m := fixture.Kinds(b, name)[kind]
+			held := fixture.Hold(t, fixture.MutexKinds(holder, name)[of].Lock)
+			m := fixture.MutexKinds(b, name)[kind]
 			waits[name] = func(ctx context.Context) error { _, err := m.Lock(ctx); return err }
 			defer func() { // the call that ended is in nobody's way
 				require.NoError(t, held.Unlock(ctx))

@@ -340,7 +340,7 @@ func TestPermitIDsOfKeysThatAreNoSemaphore(t *testing.T) {
 func TestReleaseByIDThatMayNotPublishIsLogged(t *testing.T) {
 	s := fixture.Server(t)
 	var out fixture.Log
-	c := fixture.UserOf(t, s, "u", lock.Config{Logger: out.Logger()}, "-publish")
+	c := fixture.ClientWithout(t, s, "u", lock.Config{Logger: out.Logger()}, "-publish")
 	out.Flush = lock.FlushLog(c)
 	ctx := context.Background()
 	fixture.Do(t, s, "SET", "s", 1)

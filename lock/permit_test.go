@@ -118,7 +118,7 @@ func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {
 }
 
 func TestRedissonAndWeShareThePermits(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second, MaxPoll: time.Hour})
@@ -280,9 +280,9 @@ func TestBadInputOfAPermitSemaphoreIsRefused(t *testing.T) {
 // TestHoldsOfManyPermitsHarmNoOtherLock: a hold of a thousand permits is a thousand members
 // of a sorted set, and all of them are renewed.
 func TestHoldsOfManyPermitsHarmNoOtherLock(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	n := 200
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		n = 50
 	}
 	s := fixture.Server(t)
@@ -317,7 +317,7 @@ func TestHoldsOfManyPermitsHarmNoOtherLock(t *testing.T) {
 // but the server's. A client that does not use that clock, because it is old or may not
 // ask for it, must agree within the margin.
 func TestAPermitsHolderIsToldFirstWhateverTheClocksShow(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	const margin = 25 * time.Millisecond // of a lease of 1 s
 	for ahead, first := range map[time.Duration]bool{
 		-time.Hour: true, 0: true, 15 * time.Millisecond: true, // a tick is 10 ms

@@ -24,7 +24,7 @@ import (
 // when it comes back, or, if it is durable, was down until the trust in it had ended. Nobody
 // else gets the lock meanwhile, and MaxHold counts on.
 func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testing.T) {
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	for name, args := range map[string][]string{"empty": nil, "durable": {"--appendonly", "yes", "--appendfsync", "always"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func restartAll(t *testing.T, a, b *fixture.RedFleet, durable bool) bool {
 	} else {
 		_ = other.Unlock(bounded.Context(t))
 	}
-	require.Eventually(t, func() bool { return fixture.Having(t, a.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, a.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 	return kept
 }
 
@@ -145,7 +145,7 @@ func (m *moving) awaitInterval(t *testing.T) {
 }
 
 func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	m := newMoving(t, fixture.RedConfig(), nil)
 	var held *lock.MultiHeld
@@ -170,18 +170,18 @@ func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
 
 // TestAMemberThatWasDeletedIsNotRetaken: the server was not restarted since it voted.
 func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	m := newMoving(t, fixture.RedConfig(), nil)
 	m.moved.Store(true)
 	held := m.LockOnAll(t)
 	before := lock.PartOf(held, 0)
-	m.second.Keep("uptime")
+	m.second.HoldBack("uptime")
 	ok, err := fixture.ClientOf(t, m.Servers[0], fixture.RedConfig()).Mutex(t.Name()).ForceUnlock(bounded.Context(t))
 	require.NoError(t, err)
 	require.True(t, ok)
 	bounded.Until(t, func() bool { return m.second.Arrived("uptime") == 1 })
-	m.second.LetGo()
+	m.second.LetThrough()
 	m.awaitInterval(t)
 	require.Equal(t, 2, held.Members())
 	require.Same(t, before, lock.PartOf(held, 0))
@@ -192,7 +192,7 @@ func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 // TestADurableMemberThatWasDeletedIsNotRetaken: its server forgets nothing, so somebody has
 // deleted the key. If its lease was over when the server said that it is gone, it has expired.
 func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	m := newMoving(t, fixture.RedConfig(), nil)
 	m.Locks(t, t.Name(), lock.RedLockConfig{Durable: true})
@@ -224,7 +224,7 @@ func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 
 // TestAMemberThatMayNotVoteIsNotRetaken, though it might when it was asked before it said yes.
 func TestAMemberThatMayNotVoteIsNotRetaken(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	var taken atomic.Bool
 	var asked atomic.Int64
@@ -249,13 +249,13 @@ func TestAMemberThatMayNotVoteIsNotRetaken(t *testing.T) {
 	require.Same(t, before, lock.PartOf(held, 0))
 	require.Equal(t, 2, held.Members())
 	require.NoError(t, held.Unlock(bounded.Context(t)))
-	require.Eventually(t, func() bool { return fixture.Having(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 // TestAServerHasOneVoteInARetakeToo: the address of a lost member leads to the server of
 // another one.
 func TestAServerHasOneVoteInARetakeToo(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	var released atomic.Int64
 	m := newMoving(t, fixture.RedConfig(), func(c faultproxy.Command) faultproxy.Fate {
@@ -264,7 +264,7 @@ func TestAServerHasOneVoteInARetakeToo(t *testing.T) {
 		}
 		return faultproxy.Pass
 	})
-	m.second.Lead(faultproxy.Before(m.Servers[1]))
+	m.second.SetServer(faultproxy.Before(m.Servers[1]))
 	var members []*lock.Mutex
 	for i, c := range m.Clients {
 		members = append(members, c.Mutex(t.Name()+strconv.Itoa(i)))
@@ -284,7 +284,7 @@ func TestAServerHasOneVoteInARetakeToo(t *testing.T) {
 
 // TestAHoldWhoseTrustHasEndedTakesNoMember, neither when that was told nor just before.
 func TestAHoldWhoseTrustHasEndedTakesNoMember(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	m := newMoving(t, fixture.RedConfig(), nil)
 	ctx := bounded.Context(t)
@@ -316,7 +316,7 @@ func TestUnlockDuringARetakeLeavesNothing(t *testing.T) {
 			t.Parallel()
 			var m *moving
 			taken := make(chan struct{})
-			keep := sync.OnceFunc(func() { m.second.Keep("uptime"); close(taken) })
+			keep := sync.OnceFunc(func() { m.second.HoldBack("uptime"); close(taken) })
 			m = newMoving(t, fixture.RedConfig(), func(c faultproxy.Command) faultproxy.Fate {
 				if c.Script == "acquire" && test.script == "uptime" {
 					keep()
@@ -325,7 +325,7 @@ func TestUnlockDuringARetakeLeavesNothing(t *testing.T) {
 			})
 			held := m.LockOnAll(t)
 			if test.script == "acquire" {
-				m.second.Keep("acquire")
+				m.second.HoldBack("acquire")
 			}
 			m.move()
 			if test.script == "acquire" {
@@ -336,17 +336,17 @@ func TestUnlockDuringARetakeLeavesNothing(t *testing.T) {
 			unlocked := make(chan error, 1)
 			go func() { unlocked <- held.Unlock(bounded.Context(t)) }()
 			bounded.Receive(t, held.Done())
-			m.second.LetGo()
+			m.second.LetThrough()
 			if err := bounded.Receive(t, unlocked); err != nil {
 				require.True(t, fixture.IsAny(err, lock.ErrLost, lock.ErrUnknown), "%v", err) // of a machine that is too busy
 			}
 			require.Eventually(t, func() bool {
-				m.second.LetGo()
-				return m.second.Settled() && fixture.Having(t, m.Servers, t.Name()) == 0
+				m.second.LetThrough()
+				return m.second.HasSettled() && fixture.CountHaving(t, m.Servers, t.Name()) == 0
 			}, time.Minute, 5*time.Millisecond)
-			m.second.LetGo()
+			m.second.LetThrough()
 			m.awaitInterval(t)
-			require.Zero(t, fixture.Having(t, m.Servers, t.Name()))
+			require.Zero(t, fixture.CountHaving(t, m.Servers, t.Name()))
 		})
 	}
 }
@@ -356,17 +356,17 @@ func TestCloseAwaitsARetake(t *testing.T) {
 	t.Parallel()
 	m := newMoving(t, fixture.RedConfig(), nil)
 	held := m.LockOnAll(t)
-	m.second.Keep("acquire")
+	m.second.HoldBack("acquire")
 	m.move()
 	bounded.Until(t, func() bool { return m.second.Arrived("acquire") > 0 })
 	closed := make(chan error, 1)
 	go func() { closed <- m.Clients[0].Close(bounded.Context(t)) }()
 	require.NoError(t, bounded.Receive(t, closed), "it is bounded by MemberTimeout")
-	m.second.LetGo()
+	m.second.LetThrough()
 	m.AwaitRenewals(t, 2, 1, 2)
 	require.Equal(t, 2, held.Members())
 	require.NoError(t, held.Unlock(bounded.Context(t)))
-	require.Eventually(t, func() bool { return fixture.Having(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 // TestANestedHoldOfARedLockRetakesToo: the two take the member once between them.
@@ -390,7 +390,7 @@ func TestANestedHoldOfARedLockRetakesToo(t *testing.T) {
 	require.NoError(t, outer.Unlock(ctx))
 	require.Equal(t, 3, inner.Members())
 	require.NoError(t, inner.Unlock(ctx))
-	require.Eventually(t, func() bool { return fixture.Having(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 const noID = "0000000000000000000000000000000000000000"
@@ -407,7 +407,7 @@ func promoted(t *testing.T) (master, heir *redistest.Server) {
 
 // failOver makes another server answer at the address of a member.
 func failOver(f *fixture.RedFleet, member int, to *redistest.Server) {
-	f.Nets[member].Lead(faultproxy.Before(to))
+	f.Nets[member].SetServer(faultproxy.Before(to))
 	f.Nets[member].Reset()
 }
 
@@ -415,7 +415,7 @@ func failOver(f *fixture.RedFleet, member int, to *redistest.Server) {
 // three, the address of one of them fails over to a replica that lacks the vote, and B can
 // reach that one and the third. That the replica has been up for long says nothing.
 func TestAPromotedReplicaHasNoVote(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	for try := 1; !promotedReplicaHasNoVote(t, fmt.Sprint(t.Name(), try)); try++ {
 		require.Less(t, try, 3, "a machine as slow as that?")
@@ -462,7 +462,7 @@ func promotedReplicaHasNoVote(t *testing.T, name string) bool {
 // TestAPromotedReplicaIsRetakenWhenItMayVote, and not before.
 func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 	t.Parallel()
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	master, heir := promoted(t)
 	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
@@ -487,7 +487,7 @@ func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 // master forgets its old replication id after repl-backlog-ttl.
 func TestAPromotedReplicaThatHasForgottenItsMasterHasNoVote(t *testing.T) {
 	t.Parallel()
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	_, heir := promoted(t)
 	fixture.Do(t, heir, "CONFIG", "SET", "repl-backlog-ttl", 1)
 	stats, err := heir.Info("stats")

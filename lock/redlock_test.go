@@ -19,7 +19,7 @@ func TestRedLockIsHeldByAMajority(t *testing.T) {
 	a, b := fixture.NewRedFleet(t, servers, t.Name(), fixture.CalmConfig()), fixture.NewRedFleet(t, servers, t.Name(), fixture.CalmConfig())
 	held := fixture.Hold(t, a.Lock.TryLock)
 	require.True(t, held.Valid())
-	require.Equal(t, 5, fixture.Having(t, servers, t.Name()))
+	require.Equal(t, 5, fixture.CountHaving(t, servers, t.Name()))
 
 	_, err := b.Lock.TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
@@ -34,7 +34,7 @@ func TestRedLockIsHeldByAMajority(t *testing.T) {
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 	require.Eventually(t, func() bool { // a slow member is not waited for
-		return fixture.Having(t, servers, t.Name()) == 0
+		return fixture.CountHaving(t, servers, t.Name()) == 0
 	}, time.Minute, time.Millisecond)
 	other := fixture.Hold(t, b.Lock.TryLock)
 	require.NoError(t, other.Unlock(ctx))
@@ -75,7 +75,7 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			f.AwaitRenewals(t, 1, 0, 1, 2, 3, 4)
 			f.Cut(down...)
 			bounded.Receive(t, held.Done())
-			require.GreaterOrEqual(t, fixture.Having(t, servers, name), 3, "told while a quorum of servers has the key")
+			require.GreaterOrEqual(t, fixture.CountHaving(t, servers, name), 3, "told while a quorum of servers has the key")
 			require.False(t, held.Valid())
 			require.False(t, held.Deadline().After(time.Now()))
 			bounded.Receive(t, work.Done())
@@ -84,10 +84,10 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			require.Equal(t, name, lost.Name)
 			require.Contains(t, []lock.Reason{lock.TrustEnded, lock.Suspended}, lost.Reason, "the latter where the machine is too busy")
 			// Those that are left are renewed no more.
-			require.Eventually(t, func() bool { return fixture.Having(t, servers, name) == 0 }, time.Minute, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, name) == 0 }, time.Minute, 5*time.Millisecond)
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 			_, err := f.Lock.TryLock(ctx)
-			require.True(t, fixture.NoAnswer(err), err)
+			require.True(t, fixture.IsNoAnswer(err), err)
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 		})
 	}
@@ -125,7 +125,7 @@ func TestARedLockIsTrustedForLessThanItsMembers(t *testing.T) {
 }
 
 func TestRedLockCountsLostMembers(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	servers := fiveMasters(t)
 	ctx := bounded.Context(t)
@@ -158,7 +158,7 @@ func TestRedLockCountsLostMembers(t *testing.T) {
 // and the third.
 func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	t.Parallel()
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	servers := fixture.Servers(t, 3)
 	cfg := fixture.RedConfig()
 	cfg.Lease = 2 * redLease // the restarted one must not get its vote back while a busy machine asks it
@@ -212,10 +212,10 @@ func TestRedLockReentersAndEndsWithItsOwner(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, outer.Unlock(ctx))
 	require.True(t, inner.Valid())
-	require.GreaterOrEqual(t, fixture.Having(t, servers, t.Name()), 3)
+	require.GreaterOrEqual(t, fixture.CountHaving(t, servers, t.Name()), 3)
 	f.Mend(1)
 	require.NoError(t, inner.Unlock(ctx))
-	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestReentryOfARedLockPassesThoseWhoWait(t *testing.T) {
@@ -256,7 +256,7 @@ func TestUnlockOfARedLockNeedsAMajorityOnly(t *testing.T) {
 		require.False(t, fixture.Exists(t, servers[i], t.Name()))
 	}
 	f.Mend(0, 2) // the members' clients keep trying
-	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
@@ -273,9 +273,9 @@ func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
 	require.False(t, fixture.Exists(t, servers[1], t.Name()))
 	require.False(t, fixture.Exists(t, servers[3], t.Name()))
 	f.Mend(0, 2, 4)
-	require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
+	require.NoError(t, fixture.RetryUntilKnown(func() error { return held.Unlock(ctx) }))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
-	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
@@ -304,7 +304,7 @@ func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
 	}
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(bounded.Context(t)))
-	require.Zero(t, fixture.Having(t, servers, t.Name()))
+	require.Zero(t, fixture.CountHaving(t, servers, t.Name()))
 }
 
 func TestCloseOfAMajorityEndsAWaitForARedLock(t *testing.T) {

@@ -38,13 +38,13 @@ func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
 		waits <- err
 	}()
 	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+t.Name()+"}", 1)
-	st.Keep("rw_write_release")
+	st.HoldBack("rw_write_release")
 	require.ErrorIs(t, w.Unlock(ctx), lock.ErrUnknown)
-	st.LetGo()
+	st.LetThrough()
 	require.NoError(t, bounded.Receive(t, waits))
 	require.Equal(t, "read", fixture.Hash(t, s, t.Name())["mode"])
 	require.True(t, r.Valid())
-	require.NoError(t, fixture.Known(func() error { return r.Unlock(ctx) }))
+	require.NoError(t, fixture.RetryUntilKnown(func() error { return r.Unlock(ctx) }))
 	require.False(t, fixture.Exists(t, s, t.Name()))
 }
 

@@ -177,7 +177,7 @@ func TestAnUpgradeIsRefused(t *testing.T) {
 }
 
 func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
@@ -197,7 +197,7 @@ func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 }
 
 func TestEachReadersHoldEndsAlone(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
@@ -262,7 +262,7 @@ func TestRWReentryNeverShortens(t *testing.T) {
 }
 
 func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
@@ -589,7 +589,7 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 				}()
 				writers := "{" + name + "}:wheellock_writers"
 				require.Eventually(t, func() bool { return fixture.Exists(t, s, writers) }, time.Minute, time.Millisecond)
-				st.Keep("rw_write")
+				st.HoldBack("rw_write")
 				// The confirmed subscription, or this message, makes it try again.
 				require.Eventually(t, func() bool {
 					fixture.Do(t, s, "PUBLISH", "redisson_rwlock:{"+name+"}", "1")
@@ -601,10 +601,10 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 				for end := time.Now().Add(50 * time.Millisecond); st.Arrived("rw_withdraw") == 0 && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
-				st.LetGo()
+				st.LetThrough()
 				gone := func() bool { return !fixture.Exists(t, s, writers) }
 				require.Eventually(t, gone, time.Minute, 5*time.Millisecond, "readers are kept out for two minutes")
-				bounded.Until(t, st.Settled)
+				bounded.Until(t, st.HasSettled)
 				if replicas > 0 { // it may have been announced over another connection, and withdraws once more when that is answered
 					require.Eventually(t, gone, time.Minute, 5*time.Millisecond, "readers are kept out for two minutes")
 				}
@@ -660,7 +660,7 @@ func TestAWriterGetsTheLockOfADeadCrowd(t *testing.T) {
 // their number, so the locks of others are renewed meanwhile.
 func TestManyReadersThatLeaveAtOnceHarmNoOtherLock(t *testing.T) {
 	n := 10_000
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		n = 2_000
 	}
 	s := fixture.Server(t)
@@ -690,7 +690,7 @@ func TestManyReadersThatLeaveAtOnceHarmNoOtherLock(t *testing.T) {
 	fixture.AwaitRenewed(t, other, 200)
 	begun := time.Now()
 	each(func(i int) error { // a busy machine may not answer the last ones in time
-		return fixture.Known(func() error { return helds[i].Unlock(ctx) })
+		return fixture.RetryUntilKnown(func() error { return helds[i].Unlock(ctx) })
 	})
 	t.Logf("%d readers left in %v", n, time.Since(begun))
 	fixture.AwaitRenewed(t, other, 200)
@@ -721,7 +721,7 @@ func TestACrowdIsInspectedInPartAndForcedWhole(t *testing.T) {
 				locked, err := mu.Reader().IsLocked(ctx)
 				require.NoError(t, err)
 				require.True(t, locked)
-				require.NoError(t, fixture.Known(func() error {
+				require.NoError(t, fixture.RetryUntilKnown(func() error {
 					_, err := mu.Writer().ForceUnlock(ctx)
 					return err
 				}))

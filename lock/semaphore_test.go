@@ -330,7 +330,7 @@ func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
 }
 
 func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	user := "semnosub"

@@ -142,7 +142,7 @@ func requireLocks(t *testing.T, e lock.Endpoint, exists func(ctx context.Context
 // TestMOVINGWorks: TLS with a certificate of the client, a user, a database and a function of
 // credentials; and Sentinels with a user of their own.
 func TestMOVINGWorks(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Secure(t)
 	fixture.Do(t, s.Server, "ACL", "SETUSER", "app", "on", ">pass:word/", "allkeys", "allchannels", "+@all")
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{})

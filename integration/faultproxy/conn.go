@@ -36,7 +36,7 @@ type answer struct {
 
 func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
-	dial, ends := p.server, p.ends
+	dial, ends := p.server, p.generation
 	p.mu.Unlock()
 	c := &conn{p: p, client: client, flow: newGate()}
 	c.changed.L = &c.mu
@@ -50,17 +50,17 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	p.mu.Lock()
 	p.conns[c] = true
-	if p.closed || p.ends != ends {
+	if p.closed || p.generation != ends {
 		c.reset()
 	}
 	p.mu.Unlock()
 	done := make(chan struct{})
 	p.wg.Go(func() {
 		defer close(done)
-		c.forward()
+		c.forwardCommands()
 	})
 	if c.server != nil {
-		c.answer()
+		c.forwardReplies()
 	}
 	<-done
 	p.mu.Lock()
@@ -68,7 +68,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.mu.Unlock()
 }
 
-func (c *conn) subscribes() bool { return c.subscribed.Load() }
+func (c *conn) hasSubscribed() bool { return c.subscribed.Load() }
 
 // reset closes both ends with RST, so data in flight is lost.
 func (c *conn) reset() {
@@ -84,12 +84,12 @@ func (c *conn) reset() {
 
 func (c *conn) hangUp() { _ = c.client.Close() }
 
-// end ends the connection. Pending commands get no answer.
-func (c *conn) end() {
+// close ends the connection. Pending commands get no answer.
+func (c *conn) close() {
 	c.mu.Lock()
 	c.ended = true
 	for _, a := range c.pending {
-		c.p.answered(a)
+		c.p.countAnswered(a)
 	}
 	c.pending = nil
 	c.changed.Broadcast()
@@ -100,63 +100,63 @@ func (c *conn) end() {
 	}
 }
 
-// forward passes on what the client says, and ends when all of it is answered.
-func (c *conn) forward() {
-	defer c.end()
-	r := bufio.NewReaderSize(chunks{c.client, &c.p.requests}, 64<<10)
+// forwardCommands passes on what the client says, and ends when all of it is answered.
+func (c *conn) forwardCommands() {
+	defer c.close()
+	r := bufio.NewReaderSize(trafficReader{c.client, &c.p.requests}, 64<<10)
 	for {
 		args, err := ReadCommand(r)
-		if err != nil || !c.command(Command{Args: args, Script: scriptOf(args)}) {
+		if err != nil || !c.applyFate(Command{Args: args, Script: scriptOf(args)}) {
 			break
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.server != nil && !c.ended && !c.subscribes() && len(c.pending) > 0 {
+	for c.server != nil && !c.ended && !c.hasSubscribed() && len(c.pending) > 0 {
 		c.changed.Wait()
 	}
 }
 
-// command applies the fate of a command.
-func (c *conn) command(cmd Command) bool {
+// applyFate applies the fate of a command.
+func (c *conn) applyFate(cmd Command) bool {
 	if strings.HasSuffix(strings.ToUpper(cmd.Args[0]), "SUBSCRIBE") {
 		c.subscribed.Store(true)
 	}
-	c.p.holds(c, cmd.Script)
+	c.p.holdFlowIfNext(c, cmd.Script)
 	_ = c.flow.pass(nil) // Heal opens it, and Close
-	fate, script := c.p.judge(cmd), cmd.Script != ""
+	fate, script := c.p.decideFate(cmd), cmd.Script != ""
 	if fate.kind == pass && (c.server == nil || c.p.requests.lose.Load()) {
 		fate = LoseRequest
 	}
 	switch fate.kind {
 	case loseRequest, afterCalls, late:
-		return c.expect(answer{ours: true, drop: true, mute: true, script: script})
+		return c.queueAnswer(answer{ours: true, drop: true, mute: true, script: script})
 	case answered:
-		return c.expect(answer{ours: true, reply: fate.reply, script: script})
+		return c.queueAnswer(answer{ours: true, reply: fate.reply, script: script})
 	case hangUp:
-		return c.expect(answer{ours: true, drop: true, hangUp: true, script: script})
+		return c.queueAnswer(answer{ours: true, drop: true, hangUp: true, script: script})
 	case twice:
-		if !c.expect(answer{drop: true}) || !c.send(cmd) {
+		if !c.queueAnswer(answer{drop: true}) || !c.sendCommand(cmd) {
 			return false
 		}
 	}
-	return c.expect(answer{reply: fate.reply, drop: fate.kind == loseReply, mute: fate.kind == loseReply, script: script}) && c.send(cmd)
+	return c.queueAnswer(answer{reply: fate.reply, drop: fate.kind == loseReply, mute: fate.kind == loseReply, script: script}) && c.sendCommand(cmd)
 }
 
-func (c *conn) send(cmd Command) bool {
+func (c *conn) sendCommand(cmd Command) bool {
 	_, err := c.server.Write(appendCommand(nil, cmd.Args))
 	return err == nil
 }
 
-// expect says what the client gets for a command, which is not sent before.
-func (c *conn) expect(a answer) bool {
+// queueAnswer says what the client gets for a command, which is not sent before.
+func (c *conn) queueAnswer(a answer) bool {
 	c.mu.Lock()
 	switch {
 	case c.ended:
-		c.p.answered(a)
+		c.p.countAnswered(a)
 		c.mu.Unlock()
 		return false
-	case a.ours || !c.subscribes():
+	case a.ours || !c.hasSubscribed():
 		c.pending = append(c.pending, a)
 	}
 	c.mu.Unlock()
@@ -165,11 +165,11 @@ func (c *conn) expect(a answer) bool {
 	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	return c.settle()
+	return c.deliverOwn()
 }
 
-// next takes the first pending answer, if the proxy gives it itself or the server has answered.
-func (c *conn) next(server bool) (a answer, ok bool) {
+// popAnswer takes the first pending answer, if the proxy gives it itself or the server has answered.
+func (c *conn) popAnswer(server bool) (a answer, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.pending) == 0 || !c.pending[0].ours && !server {
@@ -180,9 +180,9 @@ func (c *conn) next(server bool) (a answer, ok bool) {
 	return a, true
 }
 
-// settle gives the client our own answers that come next. It needs writing.
-func (c *conn) settle() bool {
-	for a, ok := c.next(false); ok; a, ok = c.next(false) {
+// deliverOwn gives the client our own answers that come next. It needs writing.
+func (c *conn) deliverOwn() bool {
+	for a, ok := c.popAnswer(false); ok; a, ok = c.popAnswer(false) {
 		if !c.deliver(a, nil) {
 			return false
 		}
@@ -190,30 +190,30 @@ func (c *conn) settle() bool {
 	return true
 }
 
-// answer passes on what the server says.
-func (c *conn) answer() {
-	defer c.end()
-	for r := bufio.NewReaderSize(chunks{c.server, &c.p.replies}, 64<<10); ; {
+// forwardReplies passes on what the server says.
+func (c *conn) forwardReplies() {
+	defer c.close()
+	for r := bufio.NewReaderSize(trafficReader{c.server, &c.p.replies}, 64<<10); ; {
 		reply, err := appendRawReply(nil, r)
-		if err != nil || !c.reply(reply) {
+		if err != nil || !c.passReply(reply) {
 			return
 		}
 	}
 }
 
-func (c *conn) reply(reply []byte) bool {
+func (c *conn) passReply(reply []byte) bool {
 	_ = c.flow.pass(nil)
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if !c.settle() {
+	if !c.deliverOwn() {
 		return false
 	}
 	var a answer // a message to a subscriber answers nothing
-	if !c.subscribes() {
-		a, _ = c.next(true)
+	if !c.hasSubscribed() {
+		a, _ = c.popAnswer(true)
 	}
 	a.mute = a.mute || c.p.replies.lose.Load()
-	return c.deliver(a, reply) && c.settle()
+	return c.deliver(a, reply) && c.deliverOwn()
 }
 
 // push sends the client a message that it did not ask for.
@@ -225,7 +225,7 @@ func (c *conn) push(reply []byte) {
 
 // deliver gives the client an answer, or the server's reply. It needs writing.
 func (c *conn) deliver(a answer, reply []byte) bool {
-	defer c.p.answered(a)
+	defer c.p.countAnswered(a)
 	c.muted = c.muted || a.mute
 	if a.reply != nil {
 		reply = a.reply

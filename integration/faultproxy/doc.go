@@ -18,7 +18,7 @@
 //
 // To single commands, as Config.Decide says: a Fate passes a command on, loses
 // it or its answer, sends it twice or late, replaces its answer, or answers it
-// instead of the server. Keep holds back all calls of a script until LetGo.
+// instead of the server. HoldBack holds back all calls of a script until LetThrough.
 //
 // # Guarantees
 //

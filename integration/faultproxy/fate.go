@@ -74,14 +74,14 @@ func scriptOf(args []string) string {
 	return scriptNames()[args[1]]
 }
 
-// judge decides on a command, when nothing keeps it back any more, and sends what
+// decideFate decides on a command, when nothing keeps it back any more, and sends what
 // has waited for it.
-func (p *Proxy) judge(cmd Command) Fate {
+func (p *Proxy) decideFate(cmd Command) Fate {
 	if cmd.Script != "" {
 		p.unanswered.Add(1)
 		p.mu.Lock()
-		p.came[cmd.Script]++
-		kept := p.kept[cmd.Script]
+		p.arrived[cmd.Script]++
+		kept := p.heldBack[cmd.Script]
 		p.mu.Unlock()
 		if kept != nil {
 			<-kept
@@ -118,45 +118,45 @@ func (p *Proxy) judge(cmd Command) Fate {
 	return fate
 }
 
-func (p *Proxy) answered(a answer) {
+func (p *Proxy) countAnswered(a answer) {
 	if a.script {
 		p.unanswered.Add(-1)
 	}
 }
 
-// Keep holds back the calls of these scripts from now on.
-func (p *Proxy) Keep(scripts ...string) {
+// HoldBack holds back the calls of these scripts from now on.
+func (p *Proxy) HoldBack(scripts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range scripts {
-		p.kept[name] = make(chan struct{})
-		p.came[name] = 0
+		p.heldBack[name] = make(chan struct{})
+		p.arrived[name] = 0
 	}
 }
 
-// LetGo ends Keep for these scripts, for all if none is named. All calls arrive, even if
+// LetThrough ends HoldBack for these scripts, for all if none is named. All calls arrive, even if
 // their connection was given up.
-func (p *Proxy) LetGo(scripts ...string) {
+func (p *Proxy) LetThrough(scripts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name, kept := range p.kept {
+	for name, kept := range p.heldBack {
 		if len(scripts) == 0 || slices.Contains(scripts, name) {
 			close(kept)
-			delete(p.kept, name)
+			delete(p.heldBack, name)
 		}
 	}
 }
 
-// Arrived is how many calls of a script have come to p since Keep.
+// Arrived is how many calls of a script have come to p since HoldBack.
 func (p *Proxy) Arrived(script string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.came[script]
+	return p.arrived[script]
 }
 
-// Settled reports whether no call that has come can still reach the server. It does not
+// HasSettled reports whether no call that has come can still reach the server. It does not
 // count calls that are sent late.
-func (p *Proxy) Settled() bool { return p.unanswered.Load() == 0 }
+func (p *Proxy) HasSettled() bool { return p.unanswered.Load() == 0 }
 
 // Faults is how often each fate but Pass has met each script.
 func (p *Proxy) Faults() (total int, of map[string]int) {

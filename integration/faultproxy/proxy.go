@@ -42,16 +42,16 @@ type Proxy struct {
 	accepted   atomic.Int64
 	unanswered atomic.Int64 // calls of scripts that have come and may still be answered
 
-	mu      sync.Mutex // guards what follows
-	server  func() (net.Conn, error)
-	conns   map[*conn]bool
-	ends    int // how often all connections were ended, those that were being made too
-	closed  bool
-	late    int // commands that wait for a time
-	waiting []*waiting
-	kept    map[string]chan struct{} // by script; closed by LetGo
-	came    map[string]int           // by script, since Keep
-	faults  map[string]int           // see Faults
+	mu         sync.Mutex // guards what follows
+	server     func() (net.Conn, error)
+	conns      map[*conn]bool
+	generation int // how often all connections were ended, those that were being made too
+	closed     bool
+	late       int // commands that wait for a time
+	waiting    []*waiting
+	heldBack   map[string]chan struct{} // by script; closed by LetThrough
+	arrived    map[string]int           // by script, since HoldBack
+	faults     map[string]int           // see Faults
 
 	holdNext string  // see HoldFlowOf
 	held     []*conn // their flow is shut
@@ -83,7 +83,7 @@ func Start(cfg Config) (*Proxy, error) {
 	p := &Proxy{
 		ln: ln, addr: ln.Addr().String(), decide: cfg.Decide, stop: make(chan struct{}), dialling: newGate(),
 		requests: direction{gate: newGate()}, replies: direction{gate: newGate()},
-		server: cfg.Server, conns: map[*conn]bool{}, kept: map[string]chan struct{}{}, came: map[string]int{}, faults: map[string]int{},
+		server: cfg.Server, conns: map[*conn]bool{}, heldBack: map[string]chan struct{}{}, arrived: map[string]int{}, faults: map[string]int{},
 	}
 	if cfg.TLS != nil {
 		p.ln = tls.NewListener(ln, cfg.TLS)
@@ -111,7 +111,7 @@ func (p *Proxy) Close() {
 	p.closed = true
 	p.mu.Unlock()
 	p.Heal()
-	p.LetGo()
+	p.LetThrough()
 	_ = p.ln.Close()
 	p.Reset()
 	p.wg.Wait()
@@ -131,8 +131,8 @@ func (p *Proxy) Dial(ctx context.Context) (redis.Conn, error) {
 // Pool returns a pool whose connections Dial makes.
 func (p *Proxy) Pool() *redis.Pool { return &redis.Pool{DialContext: p.Dial} }
 
-// Lead makes new connections go to another server.
-func (p *Proxy) Lead(server func() (net.Conn, error)) {
+// SetServer makes new connections go to another server.
+func (p *Proxy) SetServer(server func() (net.Conn, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.server = server
@@ -145,7 +145,7 @@ func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
 func (p *Proxy) Open() int { return p.count(func(*conn) bool { return true }) }
 
 // Subscribers is the number of connections that have subscribed.
-func (p *Proxy) Subscribers() int { return p.count((*conn).subscribes) }
+func (p *Proxy) Subscribers() int { return p.count((*conn).hasSubscribed) }
 
 func (p *Proxy) count(which func(*conn) bool) int {
 	p.mu.Lock()
@@ -164,7 +164,7 @@ func (p *Proxy) Heal() {
 	p.Requests(Flow)
 	p.Replies(Flow)
 	p.dialling.set(true)
-	p.letFlow()
+	p.resumeFlows()
 }
 
 // Requests says what becomes of what clients send from now on.
@@ -189,15 +189,15 @@ func (p *Proxy) HoldFlowOf(script string) {
 	p.holdNext = script
 }
 
-// Held is how many connections HoldFlowOf holds back now.
-func (p *Proxy) Held() int {
+// CountHeldFlows is how many connections HoldFlowOf holds back now.
+func (p *Proxy) CountHeldFlows() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.held)
 }
 
-// holds reports whether c is held back from now on, because it calls this script.
-func (p *Proxy) holds(c *conn, script string) {
+// holdFlowIfNext reports whether c is held back from now on, because it calls this script.
+func (p *Proxy) holdFlowIfNext(c *conn, script string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if script != "" && script == p.holdNext && !p.closed {
@@ -207,8 +207,8 @@ func (p *Proxy) holds(c *conn, script string) {
 	}
 }
 
-// letFlow ends what HoldFlowOf did.
-func (p *Proxy) letFlow() {
+// resumeFlows ends what HoldFlowOf did.
+func (p *Proxy) resumeFlows() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.held {
@@ -239,7 +239,7 @@ func (p *Proxy) HangUp(d time.Duration) {
 func (p *Proxy) breakAll(end func(*conn)) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ends++
+	p.generation++
 	for c := range p.conns {
 		end(c)
 	}
@@ -251,7 +251,7 @@ func (p *Proxy) Publish(message any) {
 	p.mu.Lock()
 	var to []*conn
 	for c := range p.conns {
-		if c.subscribes() {
+		if c.hasSubscribed() {
 			to = append(to, c)
 		}
 	}
@@ -323,13 +323,13 @@ func (g *gate) pass(done <-chan struct{}) error {
 	}
 }
 
-// chunks is one end of a connection, whose bytes come as the proxy says.
-type chunks struct {
+// trafficReader is one end of a connection, whose bytes come as the proxy says.
+type trafficReader struct {
 	net.Conn
 	d *direction
 }
 
-func (c chunks) Read(b []byte) (int, error) {
+func (c trafficReader) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	_ = c.d.gate.pass(nil)
 	return n, err

@@ -164,7 +164,7 @@ func TestAScriptThatIsKeptBackArrivesThoughItsClientHasGone(t *testing.T) {
 	t.Parallel()
 	p, dial := proxied(t, nil)
 	call := setSemaphore("kept")
-	p.Keep("semaphore_set")
+	p.HoldBack("semaphore_set")
 	c := greeted(t, dial)
 	_, err := redis.DoWithTimeout(c, short, "EVAL", call...)
 	require.Error(t, err)
@@ -174,9 +174,9 @@ func TestAScriptThatIsKeptBackArrivesThoughItsClientHasGone(t *testing.T) {
 	require.Error(t, err)
 	other := greeted(t, dial)
 	require.False(t, exists(t, other, "kept"))
-	require.False(t, p.Settled())
-	p.LetGo()
-	require.Eventually(t, p.Settled, time.Minute, time.Millisecond)
+	require.False(t, p.HasSettled())
+	p.LetThrough()
+	require.Eventually(t, p.HasSettled, time.Minute, time.Millisecond)
 	require.True(t, exists(t, other, "kept"))
 }
 
@@ -187,16 +187,16 @@ func TestOneFlowIsHeldBackWhileOthersLive(t *testing.T) {
 	p.HoldFlowOf("semaphore_set")
 	_, err := one.Do("PING")
 	require.NoError(t, err)
-	require.Zero(t, p.Held())
+	require.Zero(t, p.CountHeldFlows())
 	_, err = redis.DoWithTimeout(one, short, "EVAL", setSemaphore("flow")...)
 	require.Error(t, err)
-	require.Equal(t, 1, p.Held())
+	require.Equal(t, 1, p.CountHeldFlows())
 	_ = one.Close() // it says that its read timed out
 	require.False(t, exists(t, other, "flow"))
 	_, err = other.Do("EVAL", setSemaphore("another")...)
 	require.NoError(t, err, "only the first is held back")
 	p.Heal()
-	require.Zero(t, p.Held())
+	require.Zero(t, p.CountHeldFlows())
 	require.Eventually(t, func() bool { return exists(t, other, "flow") }, time.Minute, time.Millisecond, "it arrives late, though its sender has gone")
 }
 
@@ -243,7 +243,7 @@ func TestAConnectionThatIsBeingMadeIsResetToo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := fixture.Proxy(t, s, nil)
 			dials, may := make(chan bool), make(chan bool)
-			p.Lead(func() (net.Conn, error) {
+			p.SetServer(func() (net.Conn, error) {
 				dials <- true
 				<-may
 				return faultproxy.Before(s)()

@@ -24,8 +24,8 @@ type checks struct {
 	violations []string
 }
 
-// mostViolations is how many are written down of a run in which everything is wrong.
-const mostViolations = 1000
+// maxViolations is how many are written down of a run in which everything is wrong.
+const maxViolations = 1000
 
 // allowance is what a busy machine gets beside the bounds of a promise. What really
 // goes wrong takes a lease.
@@ -34,8 +34,8 @@ func (c *checks) allowance() time.Duration { return c.lease / 2 }
 // roundTrip bounds one, as the library does.
 func (c *checks) roundTrip() time.Duration { return ioTimeout(c.lease) }
 
-func (c *checks) wrong(format string, args ...any) {
-	if len(c.violations) < mostViolations {
+func (c *checks) addViolation(format string, args ...any) {
+	if len(c.violations) < maxViolations {
 		c.violations = append(c.violations, fmt.Sprintf(format, args...))
 	}
 }
@@ -44,7 +44,7 @@ func (c *checks) wrong(format string, args ...any) {
 func (c *checks) checkAll() {
 	c.sort()
 	for _, e := range c.wrongs {
-		c.wrong("process %d, hold %d of %s: %s", e.Proc, e.ID, e.Key, e.Out)
+		c.addViolation("process %d, hold %d of %s: %s", e.Proc, e.ID, e.Key, e.Out)
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.lines)) {
 		l := c.lines[key]
@@ -65,7 +65,7 @@ func (c *checks) checkAll() {
 
 // checkExclusion compares the times in which holders believed: they overlap only
 // for readers.
-func (c *checks) checkExclusion(l *line) {
+func (c *checks) checkExclusion(l *keyHistory) {
 	var running []*hold
 	for _, h := range l.holds {
 		running = slices.DeleteFunc(running, func(o *hold) bool { return o.end() <= h.got })
@@ -74,7 +74,7 @@ func (c *checks) checkExclusion(l *line) {
 		}
 		for _, o := range running {
 			if !(o.kind == read && h.kind == read || c.wasTakenAway(o, h) || h.handed && c.wasTakenAway(h, o)) {
-				c.wrong("%v and %v both relied on it for %v", o, h, min(o.end(), h.end()).sub(h.got))
+				c.addViolation("%v and %v both relied on it for %v", o, h, min(o.end(), h.end()).sub(h.got))
 			}
 		}
 		running = append(running, h)
@@ -107,7 +107,7 @@ const handOverFor = 100 * time.Millisecond
 
 // findHandedOn finds the holds that a client handed on to its own callers for a while
 // after the lock was taken from it. It reserved their tokens when it had the lock.
-func (c *checks) findHandedOn(l *line) {
+func (c *checks) findHandedOn(l *keyHistory) {
 	if !c.row.Loses {
 		return
 	}
@@ -127,7 +127,7 @@ func (c *checks) findHandedOn(l *line) {
 }
 
 // checkTokens: tokens rise from each hold to the holds that were asked for after it.
-func (c *checks) checkTokens(l *line) {
+func (c *checks) checkTokens(l *keyHistory) {
 	var highest *hold
 	seen := map[int64]*hold{}
 	i := 0
@@ -144,9 +144,9 @@ func (c *checks) checkTokens(l *line) {
 		seen[h.token] = h
 		switch {
 		case highest != nil && h.token <= highest.token:
-			c.wrong("%v has token %d after %d of %v", h, h.token, highest.token, highest)
+			c.addViolation("%v has token %d after %d of %v", h, h.token, highest.token, highest)
 		case o != nil && !o.handed && !h.handed:
-			c.wrong("%v and %v have the same token %d", o, h, h.token)
+			c.addViolation("%v and %v have the same token %d", o, h, h.token)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (c *checks) checkLoss(h *hold) {
 	}
 	mayLose := c.row.Loses && slices.ContainsFunc(c.faults, func(f period) bool { return h.minted <= f.To && f.From <= seen })
 	if seen < h.until && !mayLose {
-		c.wrong("%v was lost %v before its time, although nothing takes locks away: %s", h, h.until.sub(seen), why)
+		c.addViolation("%v was lost %v before its time, although nothing takes locks away: %s", h, h.until.sub(seen), why)
 	}
 	if h.lost == forever {
 		return
@@ -173,9 +173,9 @@ func (c *checks) checkLoss(h *hold) {
 	// Its time to be told was its deadline. A process that stood still is told as
 	// soon as it runs.
 	after := h.lost.sub(h.until)
-	if stood := c.excused(h.proc, h.until, h.lost); after-stood > margin(c.lease) {
+	if stood := c.stoodStill(h.proc, h.until, h.lost); after-stood > margin(c.lease) {
 		c.late++
-		c.wrong("%v was told %v after the server's own expiry", h, after-stood-margin(c.lease))
+		c.addViolation("%v was told %v after the server's own expiry", h, after-stood-margin(c.lease))
 	} else if after > margin(c.lease) {
 		c.excuses++
 	}
@@ -187,16 +187,16 @@ func (c *checks) checkLoss(h *hold) {
 			continue // not hit by it
 		}
 		hitLater := slices.ContainsFunc(c.faults[i+1:], func(g period) bool { return g.From <= h.lost })
-		if by := c.toldBy(f); h.lost > by && h.lost.sub(by) > c.excused(h.proc, f.From, h.lost) && !hitLater {
+		if by := c.toldBy(f); h.lost > by && h.lost.sub(by) > c.stoodStill(h.proc, f.From, h.lost) && !hitLater {
 			c.late++
-			c.wrong("%v was told %v after it was taken away by %s", h, h.lost.sub(f.To), f.What)
+			c.addViolation("%v was told %v after it was taken away by %s", h, h.lost.sub(f.To), f.What)
 		}
 	}
 }
 
 // checkToldFirst: a holder is told of its loss before another gets the lock, unless a
 // fault may take the lock away.
-func (c *checks) checkToldFirst(l *line) {
+func (c *checks) checkToldFirst(l *keyHistory) {
 	if c.row.Loses || len(l.holds) == 0 || l.holds[0].kind != mutex {
 		return
 	}
@@ -205,12 +205,12 @@ func (c *checks) checkToldFirst(l *line) {
 		if before.lost == forever || before.lost <= h.got || before.free <= h.got {
 			continue
 		}
-		if c.excused(before.proc, before.end(), before.lost) > 0 {
+		if c.stoodStill(before.proc, before.end(), before.lost) > 0 {
 			c.excuses++
 			continue
 		}
 		c.late++
-		c.wrong("%v was told %v after %v had got it", before, before.lost.sub(h.got), h)
+		c.addViolation("%v was told %v after %v had got it", before, before.lost.sub(h.got), h)
 	}
 }
 
@@ -218,10 +218,10 @@ func (c *checks) checkToldFirst(l *line) {
 func (c *checks) checkReports() {
 	for proc, r := range c.reports {
 		if r.After > r.Before {
-			c.wrong("process %d has %d goroutines after Close, %d before New: %s", proc, r.After, r.Before, r.Stack)
+			c.addViolation("process %d has %d goroutines after Close, %d before New: %s", proc, r.After, r.Before, r.Stack)
 		}
 		if r.Held != 0 || r.Waiting != 0 {
-			c.wrong("process %d counts %d holds and %d waiters when all was given back", proc, r.Held, r.Waiting)
+			c.addViolation("process %d counts %d holds and %d waiters when all was given back", proc, r.Held, r.Waiting)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (c *checks) checkSums(r *register) {
 		}
 		value, err := r.value(key)
 		if err != nil || value < sure || value > sure+maybe {
-			c.wrong("%s: the register counts %d, and from %d to %d were added (%v)", key, value, sure, sure+maybe, err)
+			c.addViolation("%s: the register counts %d, and from %d to %d were added (%v)", key, value, sure, sure+maybe, err)
 		}
 	}
 }

@@ -19,41 +19,41 @@ func ms(n int) stamp { return stamp(n) * stamp(time.Millisecond) }
 type story struct{ *history }
 
 func (s story) hold(proc, id, called, got, until int, token int64) {
-	s.add(event{At: ms(called), Proc: proc, ID: int64(id), Op: opTry, Key: "mutex-0", Kind: mutex})
-	s.add(event{At: ms(got), Proc: proc, ID: int64(id), Op: opGot, Key: "mutex-0", Kind: mutex, Token: token, Until: ms(until)})
+	s.addEvent(event{At: ms(called), Proc: proc, ID: int64(id), Op: opTry, Key: "mutex-0", Kind: mutex})
+	s.addEvent(event{At: ms(got), Proc: proc, ID: int64(id), Op: opGot, Key: "mutex-0", Kind: mutex, Token: token, Until: ms(until)})
 }
 
 func (s story) free(proc, id, at int) {
-	s.add(event{At: ms(at), Proc: proc, ID: int64(id), Op: opFree, Key: "mutex-0", Kind: mutex})
-	s.add(event{At: ms(at + 1), Proc: proc, ID: int64(id), Op: opFreed, Key: "mutex-0", Kind: mutex, Out: outOK})
+	s.addEvent(event{At: ms(at), Proc: proc, ID: int64(id), Op: opFree, Key: "mutex-0", Kind: mutex})
+	s.addEvent(event{At: ms(at + 1), Proc: proc, ID: int64(id), Op: opFreed, Key: "mutex-0", Kind: mutex, Out: outOK})
 }
 
 func (s story) take(k kind, proc, called, got int) {
-	s.add(event{At: ms(called), Proc: proc, ID: 1, Op: opTry, Key: "rw-0", Kind: k})
-	s.add(event{At: ms(got), Proc: proc, ID: 1, Op: opGot, Key: "rw-0", Kind: k, Until: ms(got + 800)})
+	s.addEvent(event{At: ms(called), Proc: proc, ID: 1, Op: opTry, Key: "rw-0", Kind: k})
+	s.addEvent(event{At: ms(got), Proc: proc, ID: 1, Op: opGot, Key: "rw-0", Kind: k, Until: ms(got + 800)})
 }
 
 func (s story) give(k kind, proc, at int) {
-	s.add(event{At: ms(at), Proc: proc, ID: 1, Op: opFree, Key: "rw-0", Kind: k})
-	s.add(event{At: ms(at + 1), Proc: proc, ID: 1, Op: opFreed, Key: "rw-0", Kind: k, Out: outOK})
+	s.addEvent(event{At: ms(at), Proc: proc, ID: 1, Op: opFree, Key: "rw-0", Kind: k})
+	s.addEvent(event{At: ms(at + 1), Proc: proc, ID: 1, Op: opFreed, Key: "rw-0", Kind: k, Out: outOK})
 }
 
 func (s story) lost(proc, id, at int) {
-	s.add(event{At: ms(at), Proc: proc, ID: int64(id), Op: opLost, Key: "mutex-0", Kind: mutex, Why: "a test"})
+	s.addEvent(event{At: ms(at), Proc: proc, ID: int64(id), Op: opLost, Key: "mutex-0", Kind: mutex, Why: "a test"})
 }
 
 func (s story) use(proc, id, at int, token, value int64, write bool) {
 	e := event{At: ms(at), Proc: proc, ID: int64(id), Op: opUse, Key: "mutex-0", Kind: mutex, Token: token, Write: write, Value: value}
-	s.add(e)
+	s.addEvent(e)
 	e.At, e.Op, e.Out = ms(at+1), opUsed, outOK
-	s.add(e)
+	s.addEvent(e)
 }
 
 func (s story) waiter(proc, id, called, left int) {
 	e := event{At: ms(called), Proc: proc, ID: int64(id), Op: opTry, Key: "mutex-0", Kind: mutex, Wait: true}
-	s.add(e)
+	s.addEvent(e)
 	e.At, e.Op, e.Out = ms(left), opNot, outGaveUp
-	s.add(e)
+	s.addEvent(e)
 }
 
 // TestEachCheckRefutesWhatItIsThereFor has a history for each, and good ones
@@ -95,7 +95,7 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 		}},
 		{"told very late by a process that stood still", false, "", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 1)
-			s.add(event{At: ms(2990), Proc: 1, Op: opStill, Until: ms(500)})
+			s.addEvent(event{At: ms(2990), Proc: 1, Op: opStill, Until: ms(500)})
 			s.lost(1, 1, 3000)
 		}},
 		{"told after another had got it", false, "told 50ms after p2.1 at mutex-0 had got it", func(s story) {
@@ -186,14 +186,14 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 		{"got late because the server stood still", false, "", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 1)
 			s.free(1, 1, 20)
-			s.add(event{At: ms(4000), Proc: theServer, Op: opStill, Until: ms(100)})
+			s.addEvent(event{At: ms(4000), Proc: theServer, Op: opStill, Until: ms(100)})
 			s.hold(2, 1, 15, 5000, 5800, 2)
 			s.free(2, 1, 5010)
 		}},
 		{"got late, long after the server stood still", false, "was free for", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 1)
 			s.free(1, 1, 20)
-			s.add(event{At: ms(400), Proc: theServer, Op: opStill, Until: ms(100)})
+			s.addEvent(event{At: ms(400), Proc: theServer, Op: opStill, Until: ms(100)})
 			s.hold(2, 1, 15, 5000, 5800, 2)
 			s.free(2, 1, 5010)
 		}},
@@ -222,10 +222,10 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 			s.free(2, 1, 500)
 		}},
 		{"a goroutine is left", false, "has 9 goroutines after Close", func(s story) {
-			s.add(event{Proc: 1, Op: opReport, Report: &Report{Before: 8, After: 9}})
+			s.addEvent(event{Proc: 1, Op: opReport, Report: &Report{Before: 8, After: 9}})
 		}},
 		{"a hold is left", false, "counts 1 holds", func(s story) {
-			s.add(event{Proc: 1, Op: opReport, Report: &Report{Held: 1}})
+			s.addEvent(event{Proc: 1, Op: opReport, Report: &Report{Held: 1}})
 		}},
 		{"readers at once, and then a writer", false, "", func(s story) {
 			s.take(read, 1, 0, 10)

@@ -61,14 +61,14 @@ type period struct {
 	What     string
 }
 
-// name is an attempt's or a hold's.
-type name struct {
+// holdID is an attempt's or a hold's.
+type holdID struct {
 	proc int
 	id   int64
 }
 
-// line is what happened at one key.
-type line struct {
+// keyHistory is what happened at one key.
+type keyHistory struct {
 	holds    []*hold    // in the order of got
 	attempts []*attempt // that brought nothing, in the order of called
 }
@@ -77,13 +77,13 @@ type line struct {
 // After that the checks read it without mu.
 type history struct {
 	mu       sync.Mutex
-	log      io.Writer        // of all events; nil: they are not kept
-	faults   []period         // in their order
-	stopped  map[int][]period // by process: it stood still, whoever did that; in their order
-	killed   map[int]stamp    // by process: it was gone then
-	lines    map[string]*line // by key
-	tries    map[name]*attempt
-	open     map[name]*hold          // not freed
+	log      io.Writer              // of all events; nil: they are not kept
+	faults   []period               // in their order
+	stopped  map[int][]period       // by process: it stood still, whoever did that; in their order
+	killed   map[int]stamp          // by process: it was gone then
+	lines    map[string]*keyHistory // by key
+	tries    map[holdID]*attempt
+	open     map[holdID]*hold        // not freed
 	wrongs   []event                 // what processes found out by themselves
 	last     map[string]stamp        // newest opGot of each contended key
 	holding  map[int]map[string]bool // by process: the contended keys that it holds
@@ -96,14 +96,14 @@ type history struct {
 
 func newHistory() *history {
 	return &history{
-		stopped: map[int][]period{}, killed: map[int]stamp{}, lines: map[string]*line{},
-		tries: map[name]*attempt{}, open: map[name]*hold{}, last: map[string]stamp{},
+		stopped: map[int][]period{}, killed: map[int]stamp{}, lines: map[string]*keyHistory{},
+		tries: map[holdID]*attempt{}, open: map[holdID]*hold{}, last: map[string]stamp{},
 		holding: map[int]map[string]bool{}, ready: map[int]bool{}, reports: map[int]*Report{},
 	}
 }
 
-// read takes the events of a process until it writes no more.
-func (hy *history) read(proc int, r io.Reader) error {
+// readEvents takes the events of a process until it writes no more.
+func (hy *history) readEvents(proc int, r io.Reader) error {
 	lines := bufio.NewReader(r)
 	for {
 		text, end := lines.ReadBytes('\n')
@@ -115,7 +115,7 @@ func (hy *history) read(proc int, r io.Reader) error {
 			return fmt.Errorf("faults: process %d wrote %q: %w", proc, text, err)
 		}
 		e.Proc = proc
-		hy.add(e)
+		hy.addEvent(e)
 	}
 }
 
@@ -125,22 +125,22 @@ func (hy *history) addFault(from stamp, what string) {
 	defer hy.mu.Unlock()
 	p := period{From: from, To: now(), What: what}
 	hy.faults = append(hy.faults, p)
-	hy.keep(p)
+	hy.writeLog(p)
 }
 
-// keep writes down what happened, for whoever looks at a run that failed.
-func (hy *history) keep(what any) {
+// writeLog writes down what happened, for whoever looks at a run that failed.
+func (hy *history) writeLog(what any) {
 	if hy.log != nil {
 		// Without it a run can still be judged.
 		_ = json.NewEncoder(hy.log).Encode(what)
 	}
 }
 
-func (hy *history) add(e event) {
+func (hy *history) addEvent(e event) {
 	hy.mu.Lock()
 	defer hy.mu.Unlock()
-	hy.keep(e)
-	n := name{e.Proc, e.ID}
+	hy.writeLog(e)
+	n := holdID{e.Proc, e.ID}
 	h := hy.open[n]
 	switch e.Op {
 	case opReady:
@@ -158,7 +158,7 @@ func (hy *history) add(e event) {
 		a := hy.tries[n]
 		delete(hy.tries, n)
 		a.left = e.At
-		hy.line(e.Key).attempts = append(hy.line(e.Key).attempts, a)
+		hy.keyHistory(e.Key).attempts = append(hy.keyHistory(e.Key).attempts, a)
 		hy.longest = max(hy.longest, e.At.sub(a.called))
 	case opGot:
 		hy.addHold(e, hy.tries[n])
@@ -180,7 +180,7 @@ func (hy *history) add(e event) {
 
 // addHold makes the hold that e says the attempt a brought.
 func (hy *history) addHold(e event, a *attempt) {
-	n, l := name{e.Proc, e.ID}, hy.line(e.Key)
+	n, l := holdID{e.Proc, e.ID}, hy.keyHistory(e.Key)
 	delete(hy.tries, n)
 	h := &hold{
 		proc: e.Proc, id: e.ID, key: e.Key, kind: e.Kind, token: e.Token, called: a.called, minted: a.called, got: e.At,
@@ -205,9 +205,9 @@ const ownKeys = "own-"
 
 func isOwn(key string) bool { return strings.HasPrefix(key, ownKeys) }
 
-func (hy *history) line(key string) *line {
+func (hy *history) keyHistory(key string) *keyHistory {
 	if hy.lines[key] == nil {
-		hy.lines[key] = &line{}
+		hy.lines[key] = &keyHistory{}
 	}
 	return hy.lines[key]
 }
@@ -247,18 +247,18 @@ func (hy *history) sort() {
 // directly. The parent, which has the proxy, is process 0.
 const theServer, parent = -1, 0
 
-// excused is how much of the time from a to b the process stood still.
-func (hy *history) excused(proc int, a, b stamp) (sum time.Duration) {
+// stoodStill is how much of the time from a to b the process stood still.
+func (hy *history) stoodStill(proc int, a, b stamp) (sum time.Duration) {
 	for _, p := range hy.stopped[proc] {
 		sum += max(0, min(p.To, b).sub(max(p.From, a)))
 	}
 	return sum
 }
 
-// calm is the last moment from a to b at which a fault ended, or at which a process
+// lastDisturbance is the last moment from a to b at which a fault ended, or at which a process
 // ran again after it had stood still for at least long; a if there is none. stood is
 // how long all of them stood still otherwise, together.
-func (hy *history) calm(a, b stamp, long time.Duration) (since stamp, stood time.Duration) {
+func (hy *history) lastDisturbance(a, b stamp, long time.Duration) (since stamp, stood time.Duration) {
 	since = a
 	look := func(ps []period, long time.Duration) {
 		for _, p := range slices.Backward(ps) {

@@ -91,32 +91,32 @@ func step(s state, i input) (bool, any) {
 	return true, s
 }
 
-// longestSearch is how long porcupine looks for the order of the operations of a key.
-const longestSearch = 10 * time.Second
+// maxSearch is how long porcupine looks for the order of the operations of a key.
+const maxSearch = 10 * time.Second
 
 // checkOrder checks a line against the model.
-func (c *checks) checkOrder(key string, l *line) {
+func (c *checks) checkOrder(key string, l *keyHistory) {
 	ops, ok := c.operations(l)
 	if !ok {
 		return
 	}
-	switch porcupine.CheckOperationsTimeout(model, ops, longestSearch) {
+	switch porcupine.CheckOperationsTimeout(model, ops, maxSearch) {
 	case porcupine.Unknown:
 		c.undecided++
 	case porcupine.Illegal:
 		// What a picture needs takes far more memory, so it is sought again.
-		_, info := porcupine.CheckOperationsVerbose(model, ops, longestSearch)
+		_, info := porcupine.CheckOperationsVerbose(model, ops, maxSearch)
 		picture := key + ".html"
 		if err := porcupine.VisualizePath(model, info, filepath.Join(c.dir, picture)); err != nil {
 			picture = err.Error()
 		}
-		c.wrong("%s: no order of its %d operations is one of a lock (%s)", key, len(ops), picture)
+		c.addViolation("%s: no order of its %d operations is one of a lock (%s)", key, len(ops), picture)
 	}
 }
 
 // operations returns the operations of a line. Readers and writers have a model only if no
 // lock was lost.
-func (c *checks) operations(l *line) (ops []porcupine.Operation, ok bool) {
+func (c *checks) operations(l *keyHistory) (ops []porcupine.Operation, ok bool) {
 	isFirm := func(h *hold) bool {
 		return h.lost == forever && h.out == outOK && h.freed != forever && !c.mayBeTaken(h)
 	}
@@ -152,7 +152,7 @@ func (c *checks) operations(l *line) (ops []porcupine.Operation, ok bool) {
 		if h.freed != forever && h.out == outOK {
 			add("give", h.free, h.freed)
 		}
-		if end := min(c.endsFrom(h), h.free); !i.firm {
+		if end := min(c.earliestEnd(h), h.free); !i.firm {
 			by := next[h.token]
 			if h.out == outOK {
 				by = h.freed // or it was given back
@@ -163,9 +163,9 @@ func (c *checks) operations(l *line) (ops []porcupine.Operation, ok bool) {
 	return ops, true
 }
 
-// endsFrom is when h may end by itself: when its holder no longer relies on it, or
+// earliestEnd is when h may end by itself: when its holder no longer relies on it, or
 // when a fault may take it away.
-func (c *checks) endsFrom(h *hold) stamp {
+func (c *checks) earliestEnd(h *hold) stamp {
 	end := h.end()
 	if c.row.Loses {
 		for _, f := range c.faults {

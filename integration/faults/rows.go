@@ -25,37 +25,37 @@ func Rows() []Row {
 			sleep(ctx, s.Lease)
 			return 1, nil
 		}},
-		{Name: "black hole", Promise: safe, Inject: hole},
+		{Name: "black hole", Promise: safe, Inject: blackHole},
 		{Name: "holder stopped", Promise: safe + ", counted from SIGCONT", Inject: stopHolder},
 		{Name: "holder killed", Promise: safe + "; free after its lease", Inject: killHolder},
 		{Name: "Redis stopped", Promise: safe, Inject: stopRedis},
 		{Name: "Redis killed, empty", Promise: lose, Loses: true, Inject: restart},
 		{Name: "Redis killed, AOF", Promise: safe, Args: []string{"--appendonly", "yes", "--appendfsync", "always"}, Inject: restart},
 		{Name: "full memory", Promise: safe, Inject: fillMemory},
-		{Name: "REPLICAOF flip", Promise: lose, Loses: true, Blind: true, Start: startPair, Inject: flip},
+		{Name: "REPLICAOF flip", Promise: lose, Loses: true, Blind: true, Start: startPair, Inject: promoteReplica},
 		{Name: "server clock +60 s", Promise: lose, Loses: true, Stretches: true, Start: startWithOwnClock, Blind: true, Inject: stepClock(60)},
 		{Name: "server clock -60 s", Promise: safe + "; the abandoned stays longer", Stretches: true, Start: startWithOwnClock, Blind: true, Inject: stepClock(-60)},
 	}
 }
 
-// between is a random time from a to b.
-func between(rng *rand.Rand, a, b time.Duration) time.Duration {
+// randomBetween is a random time from a to b.
+func randomBetween(rng *rand.Rand, a, b time.Duration) time.Duration {
 	return a + time.Duration(rng.Int64N(int64(b-a)+1))
 }
 
-// hole lasts longer than a lease, so everybody loses everything. It holds traffic back
+// blackHole lasts longer than a lease, so everybody loses everything. It holds traffic back
 // and delivers it late, as a network does.
-func hole(ctx context.Context, s *scene) (int, error) {
+func blackHole(ctx context.Context, s *scene) (int, error) {
 	s.proxy.Requests(faultproxy.Hold)
 	s.proxy.Replies(faultproxy.Hold)
-	sleep(ctx, between(s.rng, s.Lease*5/4, s.Lease*3/2))
+	sleep(ctx, randomBetween(s.rng, s.Lease*5/4, s.Lease*3/2))
 	return s.proxy.Open(), nil
 }
 
 // findHolder finds a process that holds a contended key and stops it there.
 func (s *scene) findHolder(ctx context.Context) (*proc, error) {
 	var found *proc
-	if !eventually(ctx, patience, func() bool {
+	if !pollUntil(ctx, patience, func() bool {
 		for _, i := range s.rng.Perm(len(s.procs)) {
 			p := s.procs[i]
 			if p.dead || !s.holdsMutex(p) || suspend(p.cmd.Process) != nil {
@@ -116,7 +116,7 @@ func stopRedis(ctx context.Context, s *scene) (int, error) {
 	if err := s.server.Pause(); err != nil {
 		return 0, err
 	}
-	sleep(ctx, between(s.rng, s.Lease/2, s.Lease*5/4))
+	sleep(ctx, randomBetween(s.rng, s.Lease/2, s.Lease*5/4))
 	return 1, s.server.Resume()
 }
 
@@ -124,7 +124,7 @@ func restart(ctx context.Context, s *scene) (int, error) {
 	if err := s.server.Kill(); err != nil {
 		return 0, err
 	}
-	sleep(ctx, between(s.rng, 0, s.Lease/4))
+	sleep(ctx, randomBetween(s.rng, 0, s.Lease/4))
 	return 1, s.server.Restart(ctx)
 }
 

@@ -77,10 +77,10 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	var stop context.CancelFunc
 	s.watching, stop = context.WithCancel(ctx)
 	s.cleanup = append(s.cleanup, func() { stop(); s.watchers.Wait() })
-	s.watchers.Go(func() { pulse(s.watching, parent, func() {}, s.history.add) })
+	s.watchers.Go(func() { pulse(s.watching, parent, func() {}, s.history.addEvent) })
 	c := &checks{history: s.history, lease: s.Lease, row: row, dir: dir}
 	if err = s.start(ctx); err == nil {
-		err = s.play(ctx, c)
+		err = s.injectFaults(ctx, c)
 	}
 	if err != nil {
 		return res, fmt.Errorf("faults: %s: %w", row.Name, err)
@@ -97,7 +97,7 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 		Violations: c.violations, Undecided: c.undecided, Took: time.Since(began),
 	}
 	if len(res.Violations) > 0 {
-		res.Kept, err = s.keep(res)
+		res.Kept, err = s.keepFiles(res)
 	}
 	return res, err
 }
@@ -145,12 +145,12 @@ func (s *scene) watchServer() {
 			}
 			ctx, cancel := context.WithCancel(s.watching)
 			hangUp := context.AfterFunc(ctx, func() { _ = conn.Close() })
-			s.history.add(event{At: now(), Op: opStill, Proc: theServer, Until: down})
+			s.history.addEvent(event{At: now(), Op: opStill, Proc: theServer, Until: down})
 			pulse(ctx, theServer, func() {
 				if _, err := conn.Do("PING"); err != nil && conn.Err() != nil {
 					cancel()
 				}
-			}, s.history.add)
+			}, s.history.addEvent)
 			down = now()
 			if cancel(); hangUp() {
 				_ = conn.Close()
@@ -192,14 +192,14 @@ func (s *scene) launch() error {
 	s.procs = append(s.procs, p)
 	go func() {
 		defer close(p.done)
-		err := s.history.read(p.n, stdout)
+		err := s.history.readEvents(p.n, stdout)
 		p.err = errors.Join(err, p.cmd.Wait())
 	}()
 	return nil
 }
 
-// eventually waits until ok, and reports whether that came.
-func eventually(ctx context.Context, within time.Duration, ok func() bool) bool {
+// pollUntil waits until ok, and reports whether that came.
+func pollUntil(ctx context.Context, within time.Duration, ok func() bool) bool {
 	end := time.Now().Add(within)
 	for !ok() {
 		if time.Now().After(end) || ctx.Err() != nil {
@@ -213,12 +213,12 @@ func eventually(ctx context.Context, within time.Duration, ok func() bool) bool 
 // patience is for events that take a fraction of a second on an idle machine.
 const patience = 2 * time.Minute
 
-// play goes through the faults and ends the processes.
-func (s *scene) play(ctx context.Context, c *checks) error {
-	if !eventually(ctx, 2*patience, func() bool { return s.ready(len(s.procs)) }) {
+// injectFaults goes through the faults and ends the processes.
+func (s *scene) injectFaults(ctx context.Context, c *checks) error {
+	if !pollUntil(ctx, 2*patience, func() bool { return s.isReady(len(s.procs)) }) {
 		return fmt.Errorf("the processes do not get ready: %s", s.logs())
 	}
-	if !s.progress(ctx) {
+	if !s.awaitProgress(ctx) {
 		return errors.New("nobody gets a lock before any fault")
 	}
 	for range max(s.row.Rounds, 1) {
@@ -231,30 +231,30 @@ func (s *scene) play(ctx context.Context, c *checks) error {
 		}
 		s.history.addFault(from, s.row.Name)
 		s.faults += n
-		if !s.progress(ctx) {
-			c.wrong("not every key was locked again within %v of the end of the fault", patience)
+		if !s.awaitProgress(ctx) {
+			c.addViolation("not every key was locked again within %v of the end of the fault", patience)
 			break
 		}
 	}
 	// Time for losses to be told and for the locks to be taken again.
 	sleep(ctx, s.Lease/3)
-	s.end(ctx, c)
+	s.endProcesses(ctx, c)
 	if s.Flaw == None && !s.row.Stretches {
 		s.checkNothingLeft(ctx, c)
 	}
 	return ctx.Err()
 }
 
-func (s *scene) ready(n int) bool {
+func (s *scene) isReady(n int) bool {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	return len(s.history.ready) >= n
 }
 
-// progress waits until every contended key was locked again from now on.
-func (s *scene) progress(ctx context.Context) bool {
+// awaitProgress waits until every contended key was locked again from now on.
+func (s *scene) awaitProgress(ctx context.Context) bool {
 	from := now()
-	return eventually(ctx, patience, func() bool {
+	return pollUntil(ctx, patience, func() bool {
 		s.history.mu.Lock()
 		defer s.history.mu.Unlock()
 		n := 0
@@ -267,8 +267,8 @@ func (s *scene) progress(ctx context.Context) bool {
 	})
 }
 
-// end tells the processes to give all back and waits for them.
-func (s *scene) end(ctx context.Context, c *checks) {
+// endProcesses tells the processes to give all back and waits for them.
+func (s *scene) endProcesses(ctx context.Context, c *checks) {
 	for _, p := range s.procs {
 		_ = p.stdin.Close()
 	}
@@ -279,12 +279,12 @@ func (s *scene) end(ctx context.Context, c *checks) {
 		case <-timeout:
 			_ = p.cmd.Process.Kill()
 			<-p.done
-			c.wrong("process %d did not end", p.n)
+			c.addViolation("process %d did not end", p.n)
 		case <-ctx.Done():
 			return
 		}
 		if p.err != nil && !p.dead {
-			c.wrong("process %d: %v: %s", p.n, p.err, s.logs())
+			c.addViolation("process %d: %v: %s", p.n, p.err, s.logs())
 		}
 	}
 }
@@ -293,7 +293,7 @@ func (s *scene) end(ctx context.Context, c *checks) {
 // its lease. A lock that was requested before that ends at most one lease later.
 func (s *scene) checkNothingLeft(ctx context.Context, c *checks) {
 	var left []string
-	if !eventually(ctx, 3*s.Lease+patience, func() bool {
+	if !pollUntil(ctx, 3*s.Lease+patience, func() bool {
 		left = nil
 		for _, pattern := range []string{"mutex-*", "rw-*", ownKeys + "*"} {
 			keys, err := redis.Strings(s.do("KEYS", pattern))
@@ -304,7 +304,7 @@ func (s *scene) checkNothingLeft(ctx context.Context, c *checks) {
 		}
 		return len(left) == 0
 	}) {
-		c.wrong("%d keys are left: %s", len(left), strings.Join(left[:min(len(left), 10)], ", "))
+		c.addViolation("%d keys are left: %s", len(left), strings.Join(left[:min(len(left), 10)], ", "))
 	}
 }
 
@@ -355,8 +355,8 @@ func (s *scene) close() error {
 	return os.RemoveAll(s.dir)
 }
 
-// keep copies what a failed run has left to where it stays.
-func (s *scene) keep(res Result) (string, error) {
+// keepFiles copies what a failed run has left to where it stays.
+func (s *scene) keepFiles(res Result) (string, error) {
 	dir := s.Keep
 	if dir == "" {
 		dir = os.TempDir()

@@ -17,15 +17,15 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// couple is a master and its replica; the methods are the master's.
-type couple struct {
+// masterAndReplica is a master and its replica; the methods are the master's.
+type masterAndReplica struct {
 	Target
 	replica Target
 }
 
-func (c *couple) Stop() error { return errors.Join(c.Target.Stop(), c.replica.Stop()) }
+func (c *masterAndReplica) Stop() error { return errors.Join(c.Target.Stop(), c.replica.Stop()) }
 
-func tell(t Target, cmd string, args ...any) (any, error) {
+func doOn(t Target, cmd string, args ...any) (any, error) {
 	conn, err := t.Dial()
 	if err != nil {
 		return nil, err
@@ -34,16 +34,16 @@ func tell(t Target, cmd string, args ...any) (any, error) {
 	return conn.Do(cmd, args...)
 }
 
-// follow makes replica one of master and waits until it has all.
-func follow(ctx context.Context, replica, master Target) error {
+// makeReplica makes replica one of master and waits until it has all.
+func makeReplica(ctx context.Context, replica, master Target) error {
 	host, port, err := net.SplitHostPort(master.Addr())
 	if err != nil {
 		return err
 	}
-	if _, err := tell(replica, "REPLICAOF", host, port); err != nil {
+	if _, err := doOn(replica, "REPLICAOF", host, port); err != nil {
 		return err
 	}
-	if !eventually(ctx, patience, func() bool {
+	if !pollUntil(ctx, patience, func() bool {
 		info, err := replica.Info("replication")
 		return err == nil && info["master_link_status"] == "up"
 	}) {
@@ -62,24 +62,24 @@ func startPair(ctx context.Context, o Options, _ *scene) (Target, error) {
 	if err != nil {
 		return nil, errors.Join(err, master.Stop())
 	}
-	if err := follow(ctx, replica, master); err != nil {
+	if err := makeReplica(ctx, replica, master); err != nil {
 		return nil, errors.Join(err, master.Stop(), replica.Stop())
 	}
-	return &couple{master, replica}, nil
+	return &masterAndReplica{master, replica}, nil
 }
 
-// flip makes the replica the master. Connections to the old master stay open, and it
+// promoteReplica makes the replica the master. Connections to the old master stay open, and it
 // refuses their writes with READONLY. New connections lead to the new master.
-func flip(ctx context.Context, s *scene) (int, error) {
-	c := s.server.(*couple)
-	if _, err := tell(c.replica, "REPLICAOF", "NO", "ONE"); err != nil {
+func promoteReplica(ctx context.Context, s *scene) (int, error) {
+	c := s.server.(*masterAndReplica)
+	if _, err := doOn(c.replica, "REPLICAOF", "NO", "ONE"); err != nil {
 		return 0, err
 	}
 	// The old master continues for a moment, as in a partition. Its writes from
 	// now on are lost.
-	sleep(ctx, between(s.rng, s.Lease/20, s.Lease/7))
-	s.proxy.Lead(faultproxy.Before(c.replica))
-	if err := follow(ctx, c.Target, c.replica); err != nil {
+	sleep(ctx, randomBetween(s.rng, s.Lease/20, s.Lease/7))
+	s.proxy.SetServer(faultproxy.Before(c.replica))
+	if err := makeReplica(ctx, c.Target, c.replica); err != nil {
 		return 0, err
 	}
 	c.Target, c.replica = c.replica, c.Target

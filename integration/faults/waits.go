@@ -14,8 +14,8 @@ func pollOf(proc int, lease time.Duration) time.Duration {
 // ioTimeout is the library's default.
 func ioTimeout(lease time.Duration) time.Duration { return min(time.Second, lease/10) }
 
-// isGoneBy is when the server has nothing of h any more, at the latest.
-func (c *checks) isGoneBy(h *hold) stamp {
+// goneBy is when the server has nothing of h any more, at the latest.
+func (c *checks) goneBy(h *hold) stamp {
 	_, killed := c.killed[h.proc]
 	switch {
 	case h.freed != forever && h.out == outOK:
@@ -30,7 +30,7 @@ func (c *checks) isGoneBy(h *hold) stamp {
 
 // checkWaits: if a lock is free, or abandoned and past its lease, a waiter gets it within
 // MaxPoll. No waiter that waited longer leaves without it.
-func (c *checks) checkWaits(l *line) {
+func (c *checks) checkWaits(l *keyHistory) {
 	if c.row.Stretches {
 		return
 	}
@@ -41,35 +41,35 @@ func (c *checks) checkWaits(l *line) {
 	}
 	var free stamp // 0: nobody has held it yet
 	for i, h := range l.holds {
-		if wait := c.waited(h.called, free, h.got); free > 0 && wait > c.mayWait(h.proc) {
-			c.wrong("%v was free for %v before it was got", h, wait)
+		if wait := c.waitedFor(h.called, free, h.got); free > 0 && wait > c.maxWait(h.proc) {
+			c.addViolation("%v was free for %v before it was got", h, wait)
 		}
 		c.checkLeavers(l, free, called[i])
-		free = max(free, c.isGoneBy(h))
+		free = max(free, c.goneBy(h))
 	}
 	c.checkLeavers(l, free, forever)
 }
 
-// mayWait is how long a process waits for a lock that is free: MaxPoll, and what a
+// maxWait is how long a process waits for a lock that is free: MaxPoll, and what a
 // busy machine gets beside it.
-func (c *checks) mayWait(proc int) time.Duration { return pollOf(proc, c.lease) + c.lease }
+func (c *checks) maxWait(proc int) time.Duration { return pollOf(proc, c.lease) + c.lease }
 
-// waited is how long a waiter that called waited for a free lock until then, on a
+// waitedFor is how long a waiter that called waited for a free lock until then, on a
 // machine that ran. A connection that was broken is given up and dialled anew; a
 // process that stands still for a round trip breaks some by itself.
-func (c *checks) waited(called, free, until stamp) time.Duration {
+func (c *checks) waitedFor(called, free, until stamp) time.Duration {
 	from := max(called, free)
 	if from >= until {
 		return 0
 	}
-	since, stood := c.calm(from-stamp(2*c.roundTrip()), until, c.roundTrip())
+	since, stood := c.lastDisturbance(from-stamp(2*c.roundTrip()), until, c.roundTrip())
 	return until.sub(max(from, since.add(2*c.roundTrip()))) - stood
 }
 
 // checkLeavers: no waiter that left without the lock had waited too long while the lock was
 // free and no other client asked for it. taken is the time of the next call that got the
 // lock.
-func (c *checks) checkLeavers(l *line, free, taken stamp) {
+func (c *checks) checkLeavers(l *keyHistory, free, taken stamp) {
 	for _, a := range l.attempts {
 		if a.called >= taken {
 			break
@@ -78,8 +78,8 @@ func (c *checks) checkLeavers(l *line, free, taken stamp) {
 		if !a.wait || until <= free || free == 0 {
 			continue
 		}
-		if wait := c.waited(a.called, free, until); wait > c.mayWait(a.proc) {
-			c.wrong("p%d.%d at %s left after it had waited for %v for a lock that was free", a.proc, a.id, a.key, wait)
+		if wait := c.waitedFor(a.called, free, until); wait > c.maxWait(a.proc) {
+			c.addViolation("p%d.%d at %s left after it had waited for %v for a lock that was free", a.proc, a.id, a.key, wait)
 		}
 	}
 }

@@ -54,12 +54,12 @@ type Load struct {
 // it does.
 func IsWorker() bool { return os.Getenv(envWorker) != "" }
 
-// Work is the life of such a process. It returns the exit status.
-func Work() int {
+// RunWorker is the life of such a process. It returns the exit status.
+func RunWorker() int {
 	w := &worker{rec: &recorder{to: os.Stdout}, clock: newClock()}
 	err := json.Unmarshal([]byte(os.Getenv(envWorker)), &w.spec)
 	if err == nil {
-		err = w.work()
+		err = w.run()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -82,8 +82,8 @@ type worker struct {
 	held sync.WaitGroup
 }
 
-// work takes turns at all keys until stdin ends, gives everything back, and reports.
-func (w *worker) work() error {
+// run takes turns at all keys until stdin ends, gives everything back, and reports.
+func (w *worker) run() error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() {
@@ -108,7 +108,7 @@ func (w *worker) work() error {
 	wg.Go(func() { pulse(ctx, w.Proc, func() {}, w.rec.write) })
 	own.Add(w.Load.Own)
 	for i := range w.Load.Own {
-		wg.Go(func() { w.keep(ctx, fmt.Sprintf("%s%d-%d", ownKeys, w.Proc, i), own.Done) })
+		wg.Go(func() { w.keepHolding(ctx, fmt.Sprintf("%s%d-%d", ownKeys, w.Proc, i), own.Done) })
 	}
 	own.Wait()
 	w.rec.write(event{Op: opReady})

@@ -16,11 +16,11 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// keep holds a key of its own until ctx ends, and takes it again when it is lost. It
+// keepHolding holds a key of its own until ctx ends, and takes it again when it is lost. It
 // calls ready when it has it for the first time.
-func (w *worker) keep(ctx context.Context, key string, ready func()) {
+func (w *worker) keepHolding(ctx context.Context, key string, ready func()) {
 	for ctx.Err() == nil {
-		h := w.take(ctx, key, mutex, true)
+		h := w.acquire(ctx, key, mutex, true)
 		if h == nil {
 			continue
 		}
@@ -46,13 +46,13 @@ func (w *worker) contend(ctx context.Context, key string, k kind, rng *rand.Rand
 		if k == write && rng.IntN(3) > 0 {
 			as = read
 		}
-		w.turn(ctx, key, as, rng)
+		w.takeTurn(ctx, key, as, rng)
 		sleep(ctx, time.Duration(rng.Int64N(int64(cmp.Or(w.Load.Pause, 50*time.Millisecond)))))
 	}
 }
 
-// turn is one attempt and, if it succeeds, one hold.
-func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand) {
+// takeTurn is one attempt and, if it succeeds, one hold.
+func (w *worker) takeTurn(ctx context.Context, key string, k kind, rng *rand.Rand) {
 	waiting, wait := ctx, true
 	if n := rng.IntN(10); n == 0 {
 		wait = false
@@ -61,12 +61,12 @@ func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand) {
 		waiting, cancel = context.WithTimeout(ctx, time.Duration(1+rng.IntN(100))*time.Millisecond)
 		defer cancel()
 	}
-	h := w.take(waiting, key, k, wait)
+	h := w.acquire(waiting, key, k, wait)
 	if h == nil {
 		return
 	}
 	defer w.release(h)
-	w.use(h)
+	w.incrementRegister(h)
 	if k == mutex && w.Flaw == None && rng.IntN(4) == 0 {
 		// A re-entry that fails or is lost leaves the outer hold to say so.
 		if inner, err := w.client.lock(h.Context(ctx), k, key, true); err == nil {
@@ -93,11 +93,11 @@ func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand) {
 	case <-ctx.Done():
 	case <-end.C:
 	}
-	w.use(h)
+	w.incrementRegister(h)
 }
 
-// mine is a hold of this process.
-type mine struct {
+// workerHold is a hold of this process.
+type workerHold struct {
 	holding
 	id   int64
 	key  string
@@ -105,17 +105,17 @@ type mine struct {
 	seen chan struct{} // closed when the end of Done was seen and written
 }
 
-// event is one of m, which happens now.
-func (w *worker) event(m *mine, o op) event {
+// eventOf is one of m, which happens now.
+func (w *worker) eventOf(m *workerHold, o op) event {
 	return event{At: now(), Op: o, ID: m.id, Key: m.key, Kind: m.kind, Token: m.Token(), Until: w.clock.of(m.Deadline())}
 }
 
 // owner names the owner of an attempt, for the server's eyes too.
 func owner(proc int, id int64) string { return fmt.Sprintf("p%d.%d.", proc, id) }
 
-// take tries to get a hold; nil if there is none.
-func (w *worker) take(ctx context.Context, key string, k kind, wait bool) *mine {
-	m := &mine{id: w.ids.Add(1), key: key, kind: k, seen: make(chan struct{})}
+// acquire tries to get a hold; nil if there is none.
+func (w *worker) acquire(ctx context.Context, key string, k kind, wait bool) *workerHold {
+	m := &workerHold{id: w.ids.Add(1), key: key, kind: k, seen: make(chan struct{})}
 	w.rec.write(event{Op: opTry, ID: m.id, Key: key, Kind: k, Wait: wait})
 	h, err := w.client.lock(lock.WithOwner(ctx, owner(w.Proc, m.id)), k, key, wait)
 	if err != nil {
@@ -126,7 +126,7 @@ func (w *worker) take(ctx context.Context, key string, k kind, wait bool) *mine 
 		return nil
 	}
 	m.holding = h
-	e := w.event(m, opGot)
+	e := w.eventOf(m, opGot)
 	w.holdsOf(key).Add(1)
 	w.rec.write(e)
 	w.held.Go(func() { w.watch(m) })
@@ -140,10 +140,10 @@ func (w *worker) holdsOf(key string) *atomic.Int64 {
 }
 
 // watch waits for the end of a hold and writes it down if it is a loss.
-func (w *worker) watch(m *mine) {
+func (w *worker) watch(m *workerHold) {
 	defer close(m.seen)
 	<-m.Done()
-	e := w.event(m, opLost)
+	e := w.eventOf(m, opLost)
 	var lost *lock.LostError
 	if errors.As(m.Err(), &lost) {
 		e.Why = lost.Reason.String()
@@ -153,11 +153,11 @@ func (w *worker) watch(m *mine) {
 
 // release unlocks, and looks at the server afterwards. It writes that Unlock returned
 // after the loss, if there was one: nothing follows it.
-func (w *worker) release(m *mine) {
-	before, got := w.fields(m), w.holdsOf(m.key).Load()
-	w.rec.write(w.event(m, opFree))
+func (w *worker) release(m *workerHold) {
+	before, got := w.serverFields(m), w.holdsOf(m.key).Load()
+	w.rec.write(w.eventOf(m, opFree))
 	err := m.Unlock(context.Background())
-	e := w.event(m, opFreed)
+	e := w.eventOf(m, opFreed)
 	e.Out = outcomeOf(err)
 	var lost *lock.LostError
 	if errors.As(err, &lost) {
@@ -171,7 +171,7 @@ func (w *worker) release(m *mine) {
 	// A client hands a mutex on without the server: the next one has its field then. If
 	// the one that it was for leaves, the client releases it.
 	for range 250 {
-		if after := w.fields(m); slices.ContainsFunc(before, func(f string) bool { return !slices.Contains(after, f) }) ||
+		if after := w.serverFields(m); slices.ContainsFunc(before, func(f string) bool { return !slices.Contains(after, f) }) ||
 			m.kind == mutex && w.holdsOf(m.key).Load() > got {
 			return
 		}
@@ -180,9 +180,9 @@ func (w *worker) release(m *mine) {
 	w.rec.write(event{Op: opWrong, ID: m.id, Key: m.key, Out: fmt.Sprintf("released, and the server still has its field %q", before)})
 }
 
-// fields returns the fields of a hold's owner on the server: the hold's own field, and
+// serverFields returns the fields of a hold's owner on the server: the hold's own field, and
 // perhaps the field of an abandoned attempt that arrived late.
-func (w *worker) fields(m *mine) []string {
+func (w *worker) serverFields(m *workerHold) []string {
 	if w.direct == nil || isOwn(m.key) {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (w *worker) fields(m *mine) []string {
 
 // checkTrust checks that the server will not let the key expire before the holder
 // stops to rely on it.
-func (w *worker) checkTrust(m *mine) {
+func (w *worker) checkTrust(m *workerHold) {
 	if w.direct == nil || !w.Steady {
 		return
 	}
@@ -217,19 +217,19 @@ func (w *worker) checkTrust(m *mine) {
 	}
 }
 
-// use adds one to the register's number under the hold's token.
-func (w *worker) use(m *mine) {
+// incrementRegister adds one to the register's number under the hold's token.
+func (w *worker) incrementRegister(m *workerHold) {
 	if m.kind != mutex {
 		return
 	}
-	if v, err := w.ask(m, 0); err == nil && m.Err() == nil {
-		_, _ = w.ask(m, v+1)
+	if v, err := w.accessRegister(m, 0); err == nil && m.Err() == nil {
+		_, _ = w.accessRegister(m, v+1)
 	}
 }
 
-// ask reads the number in the register, or writes it if value is not 0. It records the
+// accessRegister reads the number in the register, or writes it if value is not 0. It records the
 // event.
-func (w *worker) ask(m *mine, value int64) (got int64, err error) {
+func (w *worker) accessRegister(m *workerHold, value int64) (got int64, err error) {
 	e := event{Op: opUse, ID: m.id, Key: m.key, Kind: m.kind, Token: m.Token(), Write: value != 0, Value: value}
 	var write []any
 	if value != 0 {

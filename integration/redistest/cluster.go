@@ -69,14 +69,14 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 	}
 	var met time.Time
 	var refused error
-	if err := await(ctx, "the nodes to know each other", func() bool {
+	if err := pollUntil(ctx, "the nodes to know each other", func() bool {
 		// A node forgets a node that it should meet if that node does not answer
 		// within the node timeout, which a busy machine may exceed.
 		if time.Since(met) > 2*max(o.NodeTimeout, time.Second) {
 			met = time.Now()
 			refused = c.meet()
 		}
-		return c.all(func(i int) bool { return len(c.lines(i)) == len(c.Servers) })
+		return c.allServers(func(i int) bool { return len(c.clusterNodes(i)) == len(c.Servers) })
 	}); err != nil {
 		return nil, errors.Join(err, refused)
 	}
@@ -85,7 +85,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 			return nil, err
 		}
 	}
-	return c, await(ctx, "the cluster", func() bool { return c.all(func(i int) bool { return c.ready(i, i >= o.Masters) }) })
+	return c, pollUntil(ctx, "the cluster", func() bool { return c.allServers(func(i int) bool { return c.isReady(i, i >= o.Masters) }) })
 }
 
 // join prepares the nodes and gives the masters their slots.
@@ -126,7 +126,7 @@ func (c *Cluster) meet() error {
 	return nil
 }
 
-func (c *Cluster) all(ok func(i int) bool) bool {
+func (c *Cluster) allServers(ok func(i int) bool) bool {
 	for i := range c.Servers {
 		if !ok(i) {
 			return false
@@ -135,14 +135,14 @@ func (c *Cluster) all(ok func(i int) bool) bool {
 	return true
 }
 
-// ready reports whether server i sees a Cluster that works, and is in step with
+// isReady reports whether server i sees a Cluster that works, and is in step with
 // its master if it is a replica.
-func (c *Cluster) ready(i int, replica bool) bool {
+func (c *Cluster) isReady(i int, replica bool) bool {
 	state, err := redis.String(c.do(i, "CLUSTER", "INFO"))
 	if err != nil || !strings.Contains(state, "cluster_state:ok") {
 		return false
 	}
-	for _, line := range c.lines(i) { // there is no failover before all know who replicates whom
+	for _, line := range c.clusterNodes(i) { // there is no failover before all know who replicates whom
 		index := slices.Index(c.ids, strings.Fields(line)[0])
 		if (index >= c.masters) != strings.Contains(line, "slave") {
 			return false
@@ -155,8 +155,8 @@ func (c *Cluster) ready(i int, replica bool) bool {
 	return err == nil && info["role"] == "slave" && info["master_link_status"] == "up"
 }
 
-// lines is what CLUSTER NODES says on server i.
-func (c *Cluster) lines(i int) []string {
+// clusterNodes is what CLUSTER NODES says on server i.
+func (c *Cluster) clusterNodes(i int) []string {
 	text, err := redis.String(c.do(i, "CLUSTER", "NODES"))
 	if err != nil {
 		return nil
@@ -267,9 +267,9 @@ func (c *Cluster) EndMove(slot, from, to int) error {
 			return err
 		}
 	}
-	return await(context.Background(), "all to know who has the slot", func() bool {
+	return pollUntil(context.Background(), "all to know who has the slot", func() bool {
 		epoch := c.epoch(to, to)
-		return c.all(func(i int) bool {
+		return c.allServers(func(i int) bool {
 			owner, err := c.ownerAt(i, slot)
 			return err == nil && owner == to && c.epoch(i, to) == epoch
 		})
@@ -278,7 +278,7 @@ func (c *Cluster) EndMove(slot, from, to int) error {
 
 // epoch is the configuration epoch of server of, as server at knows it.
 func (c *Cluster) epoch(at, of int) string {
-	for _, line := range c.lines(at) {
+	for _, line := range c.clusterNodes(at) {
 		if f := strings.Fields(line); f[0] == c.ids[of] && len(f) > 6 {
 			return f[6]
 		}

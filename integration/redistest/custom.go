@@ -17,16 +17,16 @@ type Controller interface {
 // which c controls: what integration/redistest/container starts is one. name
 // says what runs there. An empty password is none.
 func Custom(kind Kind, name, addr, password string, c Controller) *Server {
-	return &Server{kind: kind, network: "tcp", addr: addr, password: password, name: name, control: custom{c}}
+	return &Server{kind: kind, network: "tcp", addr: addr, password: password, name: name, control: customController{c}}
 }
 
-// custom makes a controller of a Controller.
-type custom struct{ Controller }
+// customController makes a controller of a Controller.
+type customController struct{ Controller }
 
-func (c custom) pause() error                      { return c.Pause() }
-func (c custom) resume() error                     { return c.Resume() }
-func (c custom) kill() error                       { return c.Kill() }
-func (c custom) restart(ctx context.Context) error { return c.Restart(ctx) }
-func (c custom) stop() error                       { return c.Stop() }
-func (c custom) pid() int                          { return 0 }
-func (c custom) log() string                       { return c.Log() }
+func (c customController) pause() error                      { return c.Pause() }
+func (c customController) resume() error                     { return c.Resume() }
+func (c customController) kill() error                       { return c.Kill() }
+func (c customController) restart(ctx context.Context) error { return c.Restart(ctx) }
+func (c customController) stop() error                       { return c.Stop() }
+func (c customController) pid() int                          { return 0 }
+func (c customController) log() string                       { return c.Log() }

@@ -4,4 +4,4 @@ package redistest
 var StartOnPorts = start
 
 // Printed reads what a server's program prints for --version.
-var Printed = printed
+var Printed = parseVersion

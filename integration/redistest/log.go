@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// tail keeps the last bytes that are written to it.
-type tail struct {
+// logTail keeps the last bytes that are written to it.
+type logTail struct {
 	tee io.Writer // immutable; may be nil
 
 	mu  sync.Mutex // guards buf
@@ -16,7 +16,7 @@ type tail struct {
 
 const tailSize = 16 << 10
 
-func (t *tail) Write(b []byte) (int, error) {
+func (t *logTail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, b...)
@@ -31,13 +31,13 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *tail) reset() {
+func (t *logTail) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = t.buf[:0]
 }
 
-func (t *tail) String() string {
+func (t *logTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.TrimSpace(string(t.buf))

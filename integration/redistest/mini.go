@@ -38,21 +38,21 @@ func StartVirtual(o MiniOptions) (*Server, error) {
 // mini is the controller of a miniredis.
 type mini struct{ server *memredis.Server }
 
-func (m mini) pause() error                      { return said(m.server.Pause()) }
-func (m mini) resume() error                     { return said(m.server.Resume()) }
-func (m mini) kill() error                       { return said(m.server.Kill()) }
-func (m mini) restart(ctx context.Context) error { return said(m.server.Restart(ctx)) }
-func (m mini) stop() error                       { return said(m.server.Stop()) }
+func (m mini) pause() error                      { return wrapMiniError(m.server.Pause()) }
+func (m mini) resume() error                     { return wrapMiniError(m.server.Resume()) }
+func (m mini) kill() error                       { return wrapMiniError(m.server.Kill()) }
+func (m mini) restart(ctx context.Context) error { return wrapMiniError(m.server.Restart(ctx)) }
+func (m mini) stop() error                       { return wrapMiniError(m.server.Stop()) }
 func (m mini) pid() int                          { return 0 }
 func (m mini) log() string                       { return "" }
 
 func (m mini) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := m.server.DialNet(ctx, network, addr)
-	return conn, said(err)
+	return conn, wrapMiniError(err)
 }
 
-// said turns errors of memredis into errors of this package.
-func said(err error) error {
+// wrapMiniError turns errors of memredis into errors of this package.
+func wrapMiniError(err error) error {
 	switch {
 	case errors.Is(err, memredis.ErrNotRunning):
 		return fmt.Errorf("%w: %w", ErrNotRunning, err)

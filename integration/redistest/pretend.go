@@ -15,8 +15,8 @@ import (
 // GT.
 const EnvPretend = "WHEELLOCK_PRETEND_REDIS"
 
-// pretended is the version that is pretended; the zero value if none is.
-func pretended() Software {
+// pretendedVersion is the version that is pretended; the zero value if none is.
+func pretendedVersion() Software {
 	if version := os.Getenv(EnvPretend); version != "" {
 		return Software{Name: "Redis", Version: version}
 	}
@@ -42,23 +42,23 @@ var newer = []struct {
 	},
 }
 
-// pretend returns the arguments that make the program like the older Redis. If the caller's
+// pretendArgs returns the arguments that make the program like the older Redis. If the caller's
 // arguments are too new, it returns the error with which the older Redis would end.
-func pretend(ctx context.Context, program string, args []string) ([]string, error) {
-	as := pretended()
+func pretendArgs(ctx context.Context, program string, args []string) ([]string, error) {
+	as := pretendedVersion()
 	if as == (Software{}) {
 		return nil, nil
 	}
-	is, err := ask(ctx, program)
+	is, err := queryVersion(ctx, program)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	if i := slices.Index(args, "--replicaof") + 1; i > 0 && i < len(args) && as.before(7, 0) && strings.Contains(args[i], " ") {
+	if i := slices.Index(args, "--replicaof") + 1; i > 0 && i < len(args) && as.isOlderThan(7, 0) && strings.Contains(args[i], " ") {
 		return nil, fmt.Errorf("redistest: %v takes no two values in one argument, as %q (%s is set)", as, args[i], EnvPretend)
 	}
 	for _, n := range newer {
-		if !as.before(n.major, n.minor) || is.before(n.major, n.minor) {
+		if !as.isOlderThan(n.major, n.minor) || is.isOlderThan(n.major, n.minor) {
 			continue
 		}
 		for _, setting := range strings.Fields(n.settings) {
@@ -73,10 +73,10 @@ func pretend(ctx context.Context, program string, args []string) ([]string, erro
 		}
 	}
 	// What Redis 7 forbids by default and those before do not.
-	if as.before(7, 0) && is.Lacks(ChannelRights) == nil {
+	if as.isOlderThan(7, 0) && is.Lacks(ChannelRights) == nil {
 		out = append(out, "--acl-pubsub-default", "allchannels")
 	}
-	if as.before(7, 0) && is.Lacks(DebugSetting) == nil {
+	if as.isOlderThan(7, 0) && is.Lacks(DebugSetting) == nil {
 		out = append(out, "--enable-debug-command", "yes")
 	}
 	return out, nil

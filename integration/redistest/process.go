@@ -53,7 +53,7 @@ func start(ctx context.Context, o Options, pickPort func() (int, error)) (*Serve
 	}
 	p := &process{path: path, options: o, home: home, dir: o.Dir}
 	if o.Sentinel == "" {
-		if p.pretend, err = pretend(ctx, path, o.Args); err != nil {
+		if p.pretend, err = pretendArgs(ctx, path, o.Args); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(home))
 		}
 	}
@@ -76,7 +76,7 @@ type process struct {
 	dir     string   // the server's
 	pretend []string // arguments that make it an older server, see EnvPretend
 	server  *Server
-	output  tail
+	output  logTail
 
 	// atomic
 	child atomic.Pointer[child] // the newest one; nil before the first
@@ -108,7 +108,7 @@ func (p *process) startSomewhere(ctx context.Context, pickPort func() (int, erro
 			continue
 		}
 		s.name = software.Program() + " (a process of ours)"
-		if as := pretended(); as != (Software{}) {
+		if as := pretendedVersion(); as != (Software{}) {
 			s.name = fmt.Sprintf("%s (a process of ours, as %v)", software.Program(), as)
 		}
 		return s, err

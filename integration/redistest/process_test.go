@@ -111,7 +111,7 @@ func TestRestartEndsAPausedServerFirst(t *testing.T) {
 }
 
 func TestStartWaitsUntilDataIsLoaded(t *testing.T) {
-	fixture.Needs(t, redistest.SlowLoading)
+	fixture.NeedAbilities(t, redistest.SlowLoading)
 	dir := t.TempDir()
 	const keys = 2000
 	first := fixture.Start(t, redistest.Options{Dir: dir})

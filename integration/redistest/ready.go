@@ -44,7 +44,7 @@ func (p *process) awaitReady(ctx context.Context, c *child) (Software, error) {
 			continue
 		}
 		if errors.Is(context.Cause(ctx), errDied) {
-			return Software{}, p.obituary(c)
+			return Software{}, p.exitError(c)
 		}
 		return Software{}, fmt.Errorf("redistest: start: %w; last: %w; the server's log ends:\n%s", ctx.Err(), last, p.output.String())
 	}
@@ -52,8 +52,8 @@ func (p *process) awaitReady(ctx context.Context, c *child) (Software, error) {
 
 var errDied = errors.New("redistest: the server died")
 
-// obituary says what a child died of.
-func (p *process) obituary(c *child) error {
+// exitError says what a child died of.
+func (p *process) exitError(c *child) error {
 	log := p.output.String()
 	if strings.Contains(strings.ToLower(log), "address already in use") {
 		return fmt.Errorf("%w: %s", errPortTaken, p.server.addr)

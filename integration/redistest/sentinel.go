@@ -72,7 +72,7 @@ func StartSentinels(ctx context.Context, o SentinelOptions) (_ *Sentinels, err e
 	if s.Sentinels, err = startMany(ctx, o.Start, o.Sentinels, Options{Sentinel: conf}); err != nil {
 		return nil, err
 	}
-	return s, await(ctx, "the sentinels to know each other and the replicas", func() bool {
+	return s, pollUntil(ctx, "the sentinels to know each other and the replicas", func() bool {
 		for _, x := range s.Sentinels {
 			m, err := s.Master(x)
 			if err != nil || m["num-slaves"] != fmt.Sprint(o.Replicas) || m["num-other-sentinels"] != fmt.Sprint(o.Sentinels-1) {
@@ -163,8 +163,8 @@ func addrs(servers []*Server) []string {
 	return out
 }
 
-// await polls until ok, or until ctx or startTimeout ends.
-func await(ctx context.Context, what string, ok func() bool) error {
+// pollUntil polls until ok, or until ctx or startTimeout ends.
+func pollUntil(ctx context.Context, what string, ok func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for !ok() {

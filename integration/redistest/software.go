@@ -33,7 +33,7 @@ func (s Software) Program() string {
 
 // Software asks the server for its name and version.
 func (s *Server) Software() (Software, error) {
-	if as := pretended(); s.kind == Process && as != (Software{}) {
+	if as := pretendedVersion(); s.kind == Process && as != (Software{}) {
 		return as, nil
 	}
 	m, err := s.Info("server")
@@ -58,9 +58,9 @@ func SoftwareOf(info map[string]string) Software {
 
 var versionText = regexp.MustCompile(`^(?:(Redis|Valkey|KeyDB) s|S)erver v=(\d+\.\d+\S*)`)
 
-// printed reads what the option --version of a server's program prints. Valkey 7.2
+// parseVersion reads what the option --version of a server's program prints. Valkey 7.2
 // prints no name.
-func printed(text string) (Software, error) {
+func parseVersion(text string) (Software, error) {
 	m := versionText.FindStringSubmatch(text)
 	if m == nil {
 		return Software{}, fmt.Errorf("redistest: %.100q names no server and version", text)
@@ -74,15 +74,15 @@ func printed(text string) (Software, error) {
 // Installed is what Start starts, without starting it: the redis-server on PATH.
 // It gives ErrNoServer if there is none.
 func Installed(ctx context.Context) (Software, error) {
-	s, err := ask(ctx, "redis-server")
-	if as := pretended(); err == nil && as != (Software{}) {
+	s, err := queryVersion(ctx, "redis-server")
+	if as := pretendedVersion(); err == nil && as != (Software{}) {
 		return as, nil
 	}
 	return s, err
 }
 
-// ask asks a server's program for its name and version.
-func ask(ctx context.Context, program string) (Software, error) {
+// queryVersion asks a server's program for its name and version.
+func queryVersion(ctx context.Context, program string) (Software, error) {
 	text, err := exec.CommandContext(ctx, program, "--version").Output()
 	if errors.Is(err, exec.ErrNotFound) {
 		return Software{}, fmt.Errorf("%w: %w", ErrNoServer, err)
@@ -90,7 +90,7 @@ func ask(ctx context.Context, program string) (Software, error) {
 	if err != nil {
 		return Software{}, fmt.Errorf("redistest: %s --version: %w", program, err)
 	}
-	return printed(string(text))
+	return parseVersion(string(text))
 }
 
 // Ability is something that not every server can do on which the library works.
@@ -116,15 +116,15 @@ var (
 // missing ones. A server that does not tell its version lacks nothing.
 func (s Software) Lacks(abilities ...Ability) error {
 	for _, a := range abilities {
-		if s != (Software{}) && s.before(a.major, a.minor) {
+		if s != (Software{}) && s.isOlderThan(a.major, a.minor) {
 			return fmt.Errorf("%v has no %s, which came with Redis %d.%d", s, a.what, a.major, a.minor)
 		}
 	}
 	return nil
 }
 
-// before reports whether the version is lower than major.minor.
-func (s Software) before(major, minor int) bool {
+// isOlderThan reports whether the version is lower than major.minor.
+func (s Software) isOlderThan(major, minor int) bool {
 	var a, b int
 	_, _ = fmt.Sscanf(s.Version, "%d.%d", &a, &b)
 	return a < major || a == major && b < minor

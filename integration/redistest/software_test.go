@@ -123,7 +123,7 @@ func TestWhatIsInstalledIsWhatStarts(t *testing.T) {
 // A server that pretends to be older has none of what came later, and its tests are
 // skipped.
 func TestAServerCanPretendToBeOlder(t *testing.T) {
-	fixture.Needs(t, redistest.ShardedPubSub) // there is something to take away
+	fixture.NeedAbilities(t, redistest.ShardedPubSub) // there is something to take away
 	t.Setenv(redistest.EnvPretend, "5.0")
 	srv := fixture.Server(t, redistest.DebugArgs()...)
 	require.Contains(t, srv.String(), "(a process of ours, as Redis 5.0)")
@@ -140,7 +140,7 @@ func TestAServerCanPretendToBeOlder(t *testing.T) {
 	require.ErrorContains(t, err, "Redis 5.0 knows no --enable-debug-command")
 	require.True(t, t.Run("users", func(t *testing.T) {
 		t.Cleanup(func() { require.True(t, t.Skipped()) })
-		fixture.Needs(t, redistest.Users)
+		fixture.NeedAbilities(t, redistest.Users)
 		t.Error("it goes on")
 	}))
 

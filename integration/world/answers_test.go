@@ -79,7 +79,7 @@ func breakSaves(t *testing.T, s *redistest.Server) {
 
 func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.SlowLoading)
+	fixture.NeedAbilities(t, redistest.SlowLoading)
 	s := fixture.Server(t, append(redistest.DebugArgs(), "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")...)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
@@ -158,10 +158,10 @@ func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 		require.True(t, outer.Valid())
 		require.False(t, inner.Valid())
 		if repeated == "before" {
-			require.NoError(t, fixture.Known(func() error { return inner.Unlock(ctx) }))
+			require.NoError(t, fixture.RetryUntilKnown(func() error { return inner.Unlock(ctx) }))
 			require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)
 		}
-		require.NoError(t, fixture.Known(func() error { return outer.Unlock(ctx) }))
+		require.NoError(t, fixture.RetryUntilKnown(func() error { return outer.Unlock(ctx) }))
 		require.False(t, fixture.Exists(t, s, name))
 		if repeated == "after" {
 			require.NoError(t, inner.Unlock(ctx))
@@ -266,7 +266,7 @@ func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 				require.NotErrorIs(t, err, lock.ErrUnknown)
 				require.NotErrorIs(t, err, lock.ErrNotALock)
 				require.ErrorContains(t, err, "Redis refused")
-				require.Regexp(t, advice(text), err.Error())
+				require.Regexp(t, adviceFor(text), err.Error())
 			case notALock:
 				require.ErrorIs(t, err, lock.ErrNotALock)
 				require.ErrorContains(t, err, ": use another name")
@@ -278,8 +278,8 @@ func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 	}
 }
 
-// advice is how an error ends that Redis' refusal is the cause of.
-func advice(refusal string) string {
+// adviceFor is how an error ends that Redis' refusal is the cause of.
+func adviceFor(refusal string) string {
 	switch {
 	case strings.Contains(strings.ToLower(refusal), "pass") || strings.HasPrefix(refusal, "NOAUTH"):
 		return ": log in: .*redis.DialPassword"
@@ -408,7 +408,7 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	c := fixture.ClientOver(t, st, lock.Config{})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
-	st.Keep("guard")
+	st.HoldBack("guard")
 	first := make(chan error, 1)
 	go func() {
 		_, err := held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "first")
@@ -425,7 +425,7 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	err = held.Extend(short, time.Minute)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it is known that it was not sent")
-	st.LetGo()
+	st.LetThrough()
 	require.NoError(t, bounded.Receive(t, first))
 	require.Equal(t, []byte("first"), fixture.Do(t, s, "GET", t.Name()+":x"))
 	_, err = held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "third")

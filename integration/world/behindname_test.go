@@ -41,13 +41,13 @@ func (f *behindName) failOver() {
 	fixture.Do(f.t, f.heir, "REPLICAOF", "NO", "ONE")
 	fixture.Do(f.t, f.master, "REPLICAOF", "127.0.0.1", "1")
 	for _, p := range f.names {
-		p.Lead(faultproxy.Before(f.heir))
+		p.SetServer(faultproxy.Before(f.heir))
 	}
 	f.names[0].Reset()
 }
 
-// waits begins a Lock of the waiter, and returns when it listens at the master. got gets its error.
-func (f *behindName) waits(m *lock.Mutex, channel string) (got <-chan error) {
+// startWaiting begins a Lock of the waiter, and returns when it listens at the master. got gets its error.
+func (f *behindName) startWaiting(m *lock.Mutex, channel string) (got <-chan error) {
 	done := make(chan error, 1)
 	go func() {
 		held, err := m.Lock(bounded.Context(f.t))
@@ -62,7 +62,7 @@ func (f *behindName) waits(m *lock.Mutex, channel string) (got <-chan error) {
 
 // unlock unlocks at the heir.
 func (f *behindName) unlock(held *lock.Held) {
-	require.NoError(f.t, fixture.Known(func() error { return held.Unlock(bounded.Context(f.t)) }))
+	require.NoError(f.t, fixture.RetryUntilKnown(func() error { return held.Unlock(bounded.Context(f.t)) }))
 }
 
 // TestAWaiterFindsTheNewMasterBehindAName, although its client sends nothing but its own tries, and
@@ -87,7 +87,7 @@ func TestAWaiterFindsTheNewMasterBehindAName(t *testing.T) {
 				holds = f.holder.RWMutex("m").Writer()
 			}
 			held := fixture.Hold(t, holds.Lock)
-			got := f.waits(of(f.waiter), channel)
+			got := f.startWaiting(of(f.waiter), channel)
 			f.failOver()
 			fixture.AwaitSubscribers(t, f.heir, channel, 1)
 			f.unlock(held)
@@ -102,7 +102,7 @@ func TestASubscriptionFollowsTheConnectionsForCommands(t *testing.T) {
 	t.Parallel()
 	f := newBehindName(t, time.Hour)
 	held := fixture.Hold(t, f.holder.Mutex("m").Lock)
-	got := f.waits(f.waiter.Mutex("m"), "redisson_lock__channel:{m}")
+	got := f.startWaiting(f.waiter.Mutex("m"), "redisson_lock__channel:{m}")
 	f.failOver()
 	bounded.Until(t, func() bool { // the old master says READONLY first
 		other, err := f.waiter.Mutex("other").TryLock(context.Background())

@@ -19,9 +19,9 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// hole is a network that can drop data silently, as a firewall does. A connection that has
+// blackHole is a network that can drop data silently, as a firewall does. A connection that has
 // lost bytes gives no more answers.
-type hole struct {
+type blackHole struct {
 	mu    sync.Mutex    // guards what follows
 	delay time.Duration // of each answer
 	until time.Time     // nothing passes before
@@ -29,53 +29,53 @@ type hole struct {
 	dials []time.Time   // when each began
 }
 
-// swallow makes a black hole of the network for d.
-func (h *hole) swallow(d time.Duration) {
+// openFor makes a black hole of the network for d.
+func (h *blackHole) openFor(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.until = time.Now().Add(d)
 }
 
-// forget makes every connection there is a black hole for good; a new one
+// killConnections makes every connection there is a black hole for good; a new one
 // works.
-func (h *hole) forget() {
+func (h *blackHole) killConnections() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.since, h.dials = time.Now(), nil
 }
 
-func (h *hole) dead(made time.Time) bool {
+func (h *blackHole) isDead(made time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Now().Before(h.until) || made.Before(h.since)
 }
 
-// slow makes every answer take d, and counts dials anew.
-func (h *hole) slow(d time.Duration) {
+// delayAnswers makes every answer take d, and counts dials anew.
+func (h *blackHole) delayAnswers(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.delay, h.dials = d, nil
 }
 
-func (h *hole) slowness() time.Duration {
+func (h *blackHole) answerDelay() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.delay
 }
 
-func (h *hole) dialled() []time.Time {
+func (h *blackHole) dialTimes() []time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.dials)
 }
 
 // pool returns a pool that dials s across h.
-func (h *hole) pool(s *redistest.Server) *redis.Pool {
+func (h *blackHole) pool(s *redistest.Server) *redis.Pool {
 	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		h.mu.Lock()
 		h.dials = append(h.dials, time.Now())
 		h.mu.Unlock()
-		if h.dead(time.Now()) {
+		if h.isDead(time.Now()) {
 			<-ctx.Done() // an unanswered SYN
 			return nil, ctx.Err()
 		}
@@ -90,7 +90,7 @@ func (h *hole) pool(s *redistest.Server) *redis.Pool {
 // holeConn is a connection across a hole, cut between requests.
 type holeConn struct {
 	redis.Conn
-	h    *hole
+	h    *blackHole
 	made time.Time
 
 	mu      sync.Mutex // guards what follows
@@ -128,7 +128,7 @@ func (c *holeConn) Flush() error {
 	c.mu.Lock()
 	pending := c.pending
 	c.pending, c.flushed = nil, time.Now()
-	c.lost = c.lost || c.h.dead(c.made)
+	c.lost = c.lost || c.h.isDead(c.made)
 	lost := c.lost
 	c.mu.Unlock()
 	if lost {
@@ -164,7 +164,7 @@ func (c *holeConn) ReceiveWithTimeout(d time.Duration) (any, error) {
 		}
 	}
 	reply, err := redis.ReceiveWithTimeout(c.Conn, d)
-	time.Sleep(time.Until(flushed.Add(c.h.slowness())))
+	time.Sleep(time.Until(flushed.Add(c.h.answerDelay())))
 	return reply, err
 }
 
@@ -179,12 +179,12 @@ func (c *holeConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any,
 }
 
 // inVirtual runs f with n held locks across a hole, in virtual time.
-func inVirtual(t *testing.T, n int, cfg lock.Config, f func(*testing.T, *hole, *redistest.Server, *lock.Client, []*lock.Held)) {
+func inVirtual(t *testing.T, n int, cfg lock.Config, f func(*testing.T, *blackHole, *redistest.Server, *lock.Client, []*lock.Held)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := redistest.StartVirtual(redistest.MiniOptions{Resolution: 10 * time.Millisecond})
 		require.NoError(t, err)
-		h := &hole{}
+		h := &blackHole{}
 		c, err := lock.New(h.pool(s), cfg)
 		require.NoError(t, err)
 		defer func() {
@@ -206,7 +206,7 @@ func inVirtual(t *testing.T, n int, cfg lock.Config, f func(*testing.T, *hole, *
 
 func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
 	rounds := 15 // the dispatchers are at another point of their I/O at each end
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		rounds = 3
 	}
 	for _, cfg := range []lock.Config{
@@ -216,14 +216,14 @@ func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("lease=%v timeout=%v", cfg.Lease, cfg.IOTimeout), func(t *testing.T) {
 			cfg.MaxBatch = 50
-			inVirtual(t, 300, cfg, func(t *testing.T, h *hole, s *redistest.Server, c *lock.Client, helds []*lock.Held) {
+			inVirtual(t, 300, cfg, func(t *testing.T, h *blackHole, s *redistest.Server, c *lock.Client, helds []*lock.Held) {
 				lease := cfg.Lease
 				if cfg.Lease == 0 {
 					lease = lock.DefaultLease
 				}
 				for i := range rounds {
 					time.Sleep(lease + lease*time.Duration(i)/150)
-					h.swallow(lease * 55 / 100)
+					h.openFor(lease * 55 / 100)
 					time.Sleep(lease)
 				}
 				require.Empty(t, c.Stats().Renewal.Lost)
@@ -245,11 +245,11 @@ func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
 // soon the hole ends, so the next one must not be far. A hedge begins a thirtieth of the lease
 // after the one before.
 func TestInABlackHoleTheNextDialIsNeverFar(t *testing.T) {
-	inVirtual(t, 300, lock.Config{MaxBatch: 50}, func(t *testing.T, h *hole, _ *redistest.Server, _ *lock.Client, _ []*lock.Held) {
+	inVirtual(t, 300, lock.Config{MaxBatch: 50}, func(t *testing.T, h *blackHole, _ *redistest.Server, _ *lock.Client, _ []*lock.Held) {
 		time.Sleep(time.Minute)
-		h.swallow(18 * time.Second)
+		h.openFor(18 * time.Second)
 		time.Sleep(18 * time.Second)
-		dials := h.dialled()
+		dials := h.dialTimes()
 		dials = dials[slices.IndexFunc(dials, func(at time.Time) bool { return time.Since(at) < 18*time.Second }):]
 		require.Greater(t, len(dials), 10)
 		for i := range dials[1:] {
@@ -263,17 +263,17 @@ func TestInABlackHoleTheNextDialIsNeverFar(t *testing.T) {
 // word, and new ones work. The next renewal takes a hedge, a thirtieth of the
 // lease, and not IOTimeout.
 func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
-	inVirtual(t, 1000, lock.Config{IOTimeout: 3 * time.Second}, func(t *testing.T, h *hole, _ *redistest.Server, c *lock.Client, helds []*lock.Held) {
+	inVirtual(t, 1000, lock.Config{IOTimeout: 3 * time.Second}, func(t *testing.T, h *blackHole, _ *redistest.Server, c *lock.Client, helds []*lock.Held) {
 		time.Sleep(time.Minute)
 		before := c.Stats().Renewal
-		h.forget()
+		h.killConnections()
 		time.Sleep(time.Minute)
 		st := c.Stats().Renewal.Since(before)
 		require.Empty(t, st.Lost)
 		require.Zero(t, st.Retried, "the batches that waited went on over the new connection")
 		require.Greater(t, st.Late.Max, 890*time.Millisecond)
 		require.Less(t, st.Late.Max, 1200*time.Millisecond)
-		require.LessOrEqual(t, len(h.dialled()), 5, "a probe, and connections as before")
+		require.LessOrEqual(t, len(h.dialTimes()), 5, "a probe, and connections as before")
 		require.Len(t, helds, 1000)
 	})
 }
@@ -281,22 +281,22 @@ func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
 // TestASlowLinkIsNotProbed: answers that take longer than a hedge, always, are
 // no reason for more connections.
 func TestASlowLinkIsNotProbed(t *testing.T) {
-	fixture.Slow(t)
-	inVirtual(t, 100, lock.Config{Lease: 3 * time.Second}, func(t *testing.T, h *hole, _ *redistest.Server, c *lock.Client, _ []*lock.Held) {
-		h.slow(150 * time.Millisecond)
+	fixture.SkipSlow(t)
+	inVirtual(t, 100, lock.Config{Lease: 3 * time.Second}, func(t *testing.T, h *blackHole, _ *redistest.Server, c *lock.Client, _ []*lock.Held) {
+		h.delayAnswers(150 * time.Millisecond)
 		time.Sleep(10 * time.Second) // it learns
-		h.slow(150 * time.Millisecond)
+		h.delayAnswers(150 * time.Millisecond)
 		time.Sleep(10 * time.Minute)
-		require.Empty(t, h.dialled())
+		require.Empty(t, h.dialTimes())
 		require.Empty(t, c.Stats().Renewal.Lost)
 		require.Zero(t, c.Stats().Renewal.Retried)
 	})
 }
 
 func TestALongBlackHoleIsToldOnceAndNewLocksRenew(t *testing.T) {
-	inVirtual(t, 200, lock.Config{}, func(t *testing.T, h *hole, _ *redistest.Server, c *lock.Client, helds []*lock.Held) {
+	inVirtual(t, 200, lock.Config{}, func(t *testing.T, h *blackHole, _ *redistest.Server, c *lock.Client, helds []*lock.Held) {
 		time.Sleep(time.Minute)
-		h.swallow(time.Minute)
+		h.openFor(time.Minute)
 		for _, held := range helds {
 			fixture.RequireLost(t, held, lock.TrustEnded)
 		}

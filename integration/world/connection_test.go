@@ -72,7 +72,7 @@ func TestWhoHasNotLoggedInIsToldSo(t *testing.T) {
 				return err
 			},
 		}
-		for kind, mu := range fixture.Kinds(c, "m") {
+		for kind, mu := range fixture.MutexKinds(c, "m") {
 			asks[kind] = func(ctx context.Context) error {
 				_, err := mu.Lock(ctx)
 				return err
@@ -174,14 +174,14 @@ func TestAPoolThatIsClosedAlreadyIsDialledAllTheSame(t *testing.T) {
 	}
 }
 
-// closing is a connection that says when the engine gave it up.
-type closing struct {
+// closeNotifier is a connection that says when the engine gave it up.
+type closeNotifier struct {
 	redis.ConnWithTimeout
 	once   *sync.Once
 	closed chan struct{}
 }
 
-func (c closing) Close() error {
+func (c closeNotifier) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.ConnWithTimeout.Close()
 }
@@ -189,7 +189,7 @@ func (c closing) Close() error {
 func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
 	s := onRedis(t)
 	type dialled struct {
-		closing
+		closeNotifier
 		addr string
 	}
 	conns := make(chan dialled, 16)
@@ -205,7 +205,7 @@ func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		c := closing{conn.(redis.ConnWithTimeout), new(sync.Once), make(chan struct{})}
+		c := closeNotifier{conn.(redis.ConnWithTimeout), new(sync.Once), make(chan struct{})}
 		conns <- dialled{c, addr}
 		return c, nil
 	}}
@@ -224,7 +224,7 @@ func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
 // TestAServerThatEndsIdleConnectionsCostsNoRenewal: each connection for renewal is idle for longer
 // than the server allows.
 func TestAServerThatEndsIdleConnectionsCostsNoRenewal(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := fixture.Server(t, "--timeout", "1")
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 9 * time.Second}) // renewed each 3 s

@@ -65,7 +65,7 @@ func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
 				require.ErrorIs(t, err, errNobody)
 				require.NotErrorIs(t, err, lock.ErrUnknown)
 			} else {
-				require.True(t, fixture.NoAnswer(err), err)
+				require.True(t, fixture.IsNoAnswer(err), err)
 				require.ErrorContains(t, err, "closed pipe")
 			}
 		}
@@ -130,9 +130,9 @@ func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
 	}
 }
 
-// slowly is a connection whose Close takes long once it has sent a command, as it may
+// slowConn is a connection whose Close takes long once it has sent a command, as it may
 // with TLS. It can hold back the answer to the command.
-type slowly struct {
+type slowConn struct {
 	redis.ConnWithTimeout
 	after    string        // the command
 	sent     chan struct{} // of capacity 1: a token says that it was sent
@@ -144,20 +144,20 @@ type slowly struct {
 	slow bool
 }
 
-func token(c chan struct{}) {
+func putToken(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-func (c *slowly) isSlow() bool {
+func (c *slowConn) isSlow() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.slow
 }
 
-func (c *slowly) Send(cmd string, args ...any) error {
+func (c *slowConn) Send(cmd string, args ...any) error {
 	if cmd == c.after {
 		c.mu.Lock()
 		c.slow = true
@@ -166,18 +166,18 @@ func (c *slowly) Send(cmd string, args ...any) error {
 	return c.ConnWithTimeout.Send(cmd, args...)
 }
 
-func (c *slowly) ReceiveWithTimeout(d time.Duration) (any, error) {
+func (c *slowConn) ReceiveWithTimeout(d time.Duration) (any, error) {
 	reply, err := c.ConnWithTimeout.ReceiveWithTimeout(d)
 	if c.isSlow() {
-		token(c.sent)
+		putToken(c.sent)
 		<-c.answered
 	}
 	return reply, err
 }
 
-func (c *slowly) Close() error {
+func (c *slowConn) Close() error {
 	if c.isSlow() {
-		token(c.closing)
+		putToken(c.closing)
 		<-c.closed
 	}
 	return c.ConnWithTimeout.Close()
@@ -199,7 +199,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			slow := slowly{
+			slow := slowConn{
 				after: test.after, sent: make(chan struct{}, 1), answered: test.answered,
 				closing: make(chan struct{}, 1), closed: make(chan struct{}),
 			}
@@ -209,7 +209,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return &slowly{
+				return &slowConn{
 					ConnWithTimeout: conn.(redis.ConnWithTimeout),
 					after:           slow.after, sent: slow.sent, answered: slow.answered, closing: slow.closing, closed: slow.closed,
 				}, nil
@@ -259,7 +259,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 // connection that was idle for long. A call that changes something is not repeated.
 func TestAReadIsRepeatedOnceWhenItsFlowIsForgotten(t *testing.T) {
 	t.Parallel()
-	p := fixture.Proxy(t, fixture.Either(t), nil)
+	p := fixture.Proxy(t, fixture.RedisOrMini(t), nil)
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 2 * time.Second})
 	ctx := bounded.Context(t)
 	for what, read := range map[string]func() error{
@@ -269,7 +269,7 @@ func TestAReadIsRepeatedOnceWhenItsFlowIsForgotten(t *testing.T) {
 		require.NoError(t, read())
 		p.HoldFlowOf(what)
 		require.NoError(t, read(), what)
-		require.Equal(t, 1, p.Held(), "the first request got lost")
+		require.Equal(t, 1, p.CountHeldFlows(), "the first request got lost")
 		p.Heal()
 	}
 	fixture.Hold(t, c.Mutex("m").TryLock)
@@ -296,7 +296,7 @@ func TestALongWayIsDialledWithTheDefaults(t *testing.T) {
 // connectionsOf returns the number of a user's connections. A client's first Lock makes one.
 func connectionsOf(t *testing.T, conn redis.Conn, user string) (n int) {
 	t.Helper()
-	fixture.Needs(t, redistest.Users)
+	fixture.NeedAbilities(t, redistest.Users)
 	list, err := redis.String(conn.Do("CLIENT", "LIST"))
 	require.NoError(t, err)
 	for _, word := range strings.Fields(list) {
@@ -336,7 +336,7 @@ func TestConnectionsForRenewalAreDialledWithTheFirstHold(t *testing.T) {
 // stay logged in, and those for renewal are among them.
 func TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.Users)
+	fixture.NeedAbilities(t, redistest.Users)
 	s := fixture.Server(t)
 	conn := fixture.Dial(t, s)
 	setPassword := func(password string) {

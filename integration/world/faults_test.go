@@ -22,9 +22,9 @@ import (
 type faults struct {
 	target string // immutable: the script
 
-	mu   sync.Mutex // guards what follows
-	rng  *rand.Rand
-	calm bool
+	mu      sync.Mutex // guards what follows
+	rng     *rand.Rand
+	stopped bool
 }
 
 func newFaults(target string) *faults {
@@ -35,7 +35,7 @@ func newFaults(target string) *faults {
 func (f *faults) decide(c faultproxy.Command) faultproxy.Fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.calm || c.Script != f.target || f.rng.IntN(3) > 0 {
+	if f.stopped || c.Script != f.target || f.rng.IntN(3) > 0 {
 		return faultproxy.Pass
 	}
 	all := []faultproxy.Fate{
@@ -45,17 +45,17 @@ func (f *faults) decide(c faultproxy.Command) faultproxy.Fate {
 	return all[f.rng.IntN(len(all))]
 }
 
-// end ends them.
-func (f *faults) end() {
+// stop ends them.
+func (f *faults) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calm = true
+	f.stopped = true
 }
 
 const faultyLease = 600 * time.Millisecond
 
-// believed is a time in which a holder relied on its lock.
-type believed struct {
+// reliance is a time in which a holder relied on its lock.
+type reliance struct {
 	from, to time.Time
 	who      string
 	token    int64
@@ -64,10 +64,10 @@ type believed struct {
 // ledger collects the times of one lock.
 type ledger struct {
 	mu    sync.Mutex
-	times []believed
+	times []reliance
 }
 
-func (l *ledger) add(b believed) {
+func (l *ledger) add(b reliance) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b.to.After(b.from) {
@@ -78,7 +78,7 @@ func (l *ledger) add(b believed) {
 // check fails the test if two holders relied on the lock at once, or if a
 // later one has a lower token.
 func (l *ledger) check(t *testing.T) {
-	slices.SortFunc(l.times, func(a, b believed) int { return a.from.Compare(b.from) })
+	slices.SortFunc(l.times, func(a, b reliance) int { return a.from.Compare(b.from) })
 	for i := 1; i < len(l.times); i++ {
 		a, b := l.times[i-1], l.times[i]
 		if b.from.Before(a.to) {
@@ -104,7 +104,7 @@ func (l *ledger) rely(held *lock.Held, who string, work func()) {
 	if end := held.Deadline(); end.Before(to) {
 		to = end
 	}
-	l.add(believed{from, to, who, token})
+	l.add(reliance{from, to, who, token})
 }
 
 // TestExactWhenRequestsAreLostDoubledLateAndReordered runs owners of two
@@ -148,7 +148,7 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 				}
 				bounded.Wait(t, &wg)
 			}
-			f.end()
+			f.stop()
 			faults, of := p.Faults()
 			l.check(t)
 			require.NotEmpty(t, l.times)

@@ -25,7 +25,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 		ctx := context.Background()
 		_, err = c.Mutex("early").TryLock(ctx)
 		require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
-		is.Give("a")
+		is.AssignSlots("a")
 		var helds []*lock.Held
 		for i := range 100 {
 			held, err := c.Mutex(fmt.Sprint("m", i)).Lock(ctx)
@@ -46,7 +46,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 			}
 		}
 		renewed := c.Stats().Renewal.Renewed
-		is.Give("a", "b")
+		is.AssignSlots("a", "b")
 		time.Sleep(100 * time.Millisecond) // far less than to the next renewals
 		lost := 0
 		for _, held := range helds {
@@ -71,7 +71,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, c.Stats().Renewal.Renewed, renewed, "those on b at once, and others if they are due")
 		time.Sleep(time.Minute)
-		is.Give("", "b") // a hole stays with whom it was
+		is.AssignSlots("", "b") // a hole stays with whom it was
 		time.Sleep(time.Minute)
 		for _, held := range helds {
 			if held.Valid() {
@@ -100,7 +100,7 @@ func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
 		fixed, err := c.Mutex("fixed").LockFor(ctx, time.Hour)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		is.Give("b")
+		is.AssignSlots("b")
 		time.Sleep(time.Minute)
 		require.ErrorIs(t, held.Err(), lock.ErrLost, "b has it not")
 		require.ErrorIs(t, fixed.Err(), lock.ErrLost)
@@ -110,7 +110,7 @@ func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
 		require.Zero(t, is.Connections("a"))
 		require.Equal(t, before.Renewed, c.Stats().Renewal.Renewed, "what was counted stays")
 		require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 2}, c.Stats().Renewal.Lost)
-		is.Give("a")
+		is.AssignSlots("a")
 		held, err = c.Mutex("n").Lock(ctx)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)

@@ -18,7 +18,7 @@ import (
 // A dial that waits for the answer to a password, without a timeout, stays out
 // for as long as the server hangs.
 func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	var hangs atomic.Pointer[chan struct{}]
 	p := fixture.Proxy(t, onRedis(t), func(c faultproxy.Command) faultproxy.Fate {
@@ -51,7 +51,7 @@ func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := c.Mutex(t.Name() + "2").TryLock(ctx)
 		cancel()
-		require.True(t, fixture.NoAnswer(err), err)
+		require.True(t, fixture.IsNoAnswer(err), err)
 	}
 	bounded.Receive(t, held.Done()) // renewal has tried too
 	// Two links, two connections for renewal, twenty probes.
@@ -68,6 +68,6 @@ func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 		for before := c.Stats().Renewal.Renewed; held.Valid() && c.Stats().Renewal.Renewed < before+2; {
 			time.Sleep(time.Millisecond)
 		}
-		return fixture.Known(func() error { return held.Unlock(t.Context()) }) == nil
+		return fixture.RetryUntilKnown(func() error { return held.Unlock(t.Context()) }) == nil
 	})
 }

@@ -148,7 +148,7 @@ func TestALateReentryBringsNoCountBack(t *testing.T) {
 // TestALateCopyIsNotCarriedOutAgain: what semaphores and latches are asked is remembered
 // for 30 s, and a copy comes after that.
 func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		t.Skip("WHEELLOCK_FAULTS=all, for it takes half a minute")
 	}
 	t.Parallel()
@@ -305,7 +305,7 @@ func TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered(t *testing.T) {
 
 // TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce: Close waits for the others.
 func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	for _, code := range []*script.Script{script.Acquire, script.Release} {
@@ -333,7 +333,7 @@ func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 		return releases.Load() > 1 && time.Since(time.Unix(0, givenUp.Load())) > time.Second
 	}, time.Minute, time.Millisecond)
 
-	p.Keep("release")
+	p.HoldBack("release")
 	_, err = c.Mutex(second).TryLock(t.Context())
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.Eventually(t, func() bool { return p.Arrived("release") > 0 }, time.Minute, time.Millisecond)
@@ -345,7 +345,7 @@ func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 		closed <- err
 	case <-time.After(200 * time.Millisecond):
 	}
-	p.LetGo()
+	p.LetThrough()
 	require.NoError(t, <-closed)
 	require.False(t, fixture.Exists(t, s, second))
 }

@@ -41,7 +41,7 @@ func TestReleasesAndExtensionsNeedNoMemory(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	helds := map[string]*lock.Held{"writer": fixture.Hold(t, c.RWMutex("w").Writer().Lock)}
-	for kind, lk := range fixture.Sorts(t, c) {
+	for kind, lk := range fixture.LockKinds(t, c) {
 		if kind != "write" { // "read" has the key
 			helds[kind] = fixture.Hold(t, lk.Lock)
 		}
@@ -72,12 +72,12 @@ func TestReleasesAndExtensionsNeedNoMemory(t *testing.T) {
 }
 
 func TestHeldLocksOutliveFullMemoryAndCanBeReleased(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 6 * time.Second})
 	ctx := bounded.Context(t)
 	locks := 100_000
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		locks = 10_000
 	}
 	helds := make([]*lock.Held, locks)

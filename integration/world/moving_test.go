@@ -23,7 +23,7 @@ func whileTheSlotMoves(t *testing.T, f func(t *testing.T, is *fixture.Islands, r
 		require.NoError(t, err)
 		_, err = c.Mutex("m").TryLock(context.Background())
 		require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
-		is.Give("a")
+		is.AssignSlots("a")
 		f(t, is, c.RWMutex("rw"))
 		time.Sleep(time.Minute)
 		require.Zero(t, c.Stats().Held)
@@ -51,7 +51,7 @@ func TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses(t *testing.T) {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.ErrorIs(t, err, lock.ErrUnknown)
 					require.ErrorContains(t, err, "its hash slot is being moved")
-					tries := is.SentOn()
+					tries := is.CountRefused()
 					require.Greater(t, tries, 60)
 					require.Less(t, tries, 8+60*4/3+10, "a pause is at most a quarter shorter than it may be")
 					is.Refuse("a", "")
@@ -60,9 +60,9 @@ func TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses(t *testing.T) {
 					is.Refuse("a", said)
 					_, err = of(rw).TryLock(t.Context())
 					require.EqualError(t, err, `lock: acquire of "rw": its hash slot is being moved: `+told+": this request took nothing, so try again when the slot has arrived")
-					tries = is.SentOn()
+					tries = is.CountRefused()
 					time.Sleep(time.Minute)
-					require.Equal(t, tries, is.SentOn(), "nothing is left to give back")
+					require.Equal(t, tries, is.CountRefused(), "nothing is left to give back")
 
 					got := make(chan *lock.Held, 1)
 					go func() {
@@ -93,7 +93,7 @@ func TestUnlockOfARWMutexWhoseSlotMovesEndsInTime(t *testing.T) {
 			whileTheSlotMoves(t, func(t *testing.T, is *fixture.Islands, rw *lock.RWMutex) {
 				held, err := of(rw).Lock(t.Context())
 				require.NoError(t, err)
-				is.SendOn("a", "b")
+				is.RefuseWithASK("a", "b")
 				began := time.Now()
 				err = held.Unlock(t.Context())
 				require.LessOrEqual(t, time.Since(began), 3*time.Second, "the default of UnlockTimeout")
@@ -115,7 +115,7 @@ func TestForceUnlockOfARWMutexWhoseSlotMovesDeletesNothing(t *testing.T) {
 		held, err := rw.Reader().Lock(t.Context())
 		require.NoError(t, err)
 		fixture.Do(t, is.Server("b"), "HSET", "rw", "mode", "read", "java:1", "1") // it has gone ahead of its timeout
-		is.SendOn("a", "b")
+		is.RefuseWithASK("a", "b")
 		_, err = rw.Reader().ForceUnlock(t.Context())
 		require.EqualError(t, err, `lock: force of "rw": its hash slot is being moved: ASK 1 b: try again when the slot has arrived`)
 		require.Len(t, fixture.Hash(t, is.Server("b"), "rw"), 2)

@@ -26,7 +26,7 @@ func TestALostAnswerIsUnknownAndTheLockGoesBack(t *testing.T) {
 	})
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
 	_, err := c.Mutex(t.Name()).TryLock(bounded.Context(t))
-	require.True(t, fixture.NoAnswer(err), err)
+	require.True(t, fixture.IsNoAnswer(err), err)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
 	// The request arrived. The field has no holder, so the client releases it,
 	// although it gets no answer to that either.
@@ -96,12 +96,12 @@ func TestAnAcquisitionThatComesAfterItsReleaseIsReleased(t *testing.T) {
 			require.NoError(t, warm.Unlock(ctx))
 			short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 			defer cancel()
-			p.Keep(tc.script)
+			p.HoldBack(tc.script)
 			_, err = tc.take(short, c, key)
 			require.ErrorIs(t, err, lock.ErrUnknown)
 			time.Sleep(200 * time.Millisecond) // its release is answered meanwhile, as a rule
-			p.LetGo()
-			bounded.Until(t, p.Settled)
+			p.LetThrough()
+			bounded.Until(t, p.HasSettled)
 			if name == "permits" {
 				bounded.Until(t, func() bool { return fixture.Int(t, s, "GET", key) == 2 }) // a minute between two releases at most
 				return

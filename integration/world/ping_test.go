@@ -29,7 +29,7 @@ func asLocker(t *testing.T, addr string, dials *atomic.Int64) *redis.Pool {
 // A refused PING is an answer: it says that the connection lives.
 func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*", "+@all", "-ping")
 	var dials atomic.Int64
@@ -67,7 +67,7 @@ func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 // be had.
 func TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "resetchannels", "+@all", "-ping")
 	var dials atomic.Int64

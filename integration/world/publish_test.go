@@ -19,10 +19,12 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// insists is a Topology without slots that sets how releases are published there.
-type insists struct{ *fixture.Shifting }
+// shardedOnOneServer is a Topology without slots that sets how releases are published there.
+type shardedOnOneServer struct{ *fixture.Shifting }
 
-func (insists) Traits() topology.Traits { return topology.Traits{PubSub: topology.PubSubSharded} }
+func (shardedOnOneServer) Traits() topology.Traits {
+	return topology.Traits{PubSub: topology.PubSubSharded}
+}
 
 // TestReleasesAreShardedWhereThereAreSlotsAlone: one server, found by a pool or by a
 // Topology, is asked nothing and gets PUBLISH.
@@ -38,7 +40,7 @@ func TestReleasesAreShardedWhereThereAreSlotsAlone(t *testing.T) {
 	})
 	for name, source := range map[string]func() any{
 		"pool":     func() any { return p.Pool() },
-		"topology": func() any { return insists{fixture.NewShifting(p.Dial)} },
+		"topology": func() any { return shardedOnOneServer{fixture.NewShifting(p.Dial)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
@@ -55,10 +57,10 @@ func TestReleasesAreShardedWhereThereAreSlotsAlone(t *testing.T) {
 	}
 }
 
-// broadcasts is a Cluster whose servers are set to PUBLISH.
-type broadcasts struct{ *fixture.Islands }
+// plainOnCluster is a Cluster whose servers are set to PUBLISH.
+type plainOnCluster struct{ *fixture.Islands }
 
-func (broadcasts) Traits() topology.Traits {
+func (plainOnCluster) Traits() topology.Traits {
 	return topology.Traits{Slots: true, PubSub: topology.PubSubPlain}
 }
 
@@ -68,17 +70,17 @@ func TestAWaiterListensWhereItsSlotIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := fixture.NewIslands(t, "a", "b")
 		cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
-		c, err := lock.NewTopology(broadcasts{is}, cfg)
+		c, err := lock.NewTopology(plainOnCluster{is}, cfg)
 		require.NoError(t, err)
 		got := make(chan error, 1)
 		go func() { got <- c.Mutex("m").Do(t.Context(), func(context.Context, *lock.Held) error { return nil }) }()
 		is.Do(t, "a", "HSET", "m", "somebody:1", 1)
 		is.Do(t, "a", "PEXPIRE", "m", time.Hour.Milliseconds())
-		is.Give("a")
+		is.AssignSlots("a")
 		time.Sleep(time.Minute) // it has looked, and listens
 		require.Empty(t, got)
 		moved := time.Now()
-		is.Give("b")
+		is.AssignSlots("b")
 		require.NoError(t, <-got)
 		require.Less(t, time.Since(moved), time.Second)
 		require.NoError(t, c.Close(t.Context()))

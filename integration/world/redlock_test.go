@@ -35,8 +35,8 @@ var (
 // server that comes back empty does not vote. To cut two, as a network does, is
 // the next test's.
 func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
-	fixture.Slow(t)
-	fixture.SimulatedToo(t)
+	fixture.SkipSlow(t)
+	fixture.SkipSimulated(t)
 	// Not parallel to other tests, which would lose leases beside this number of servers.
 	const sets = 2 // which pairs is drawn, so all come in the course of time
 	servers := fixture.Servers(t, 5*sets)
@@ -132,7 +132,7 @@ func surviveOutage(t *testing.T, a, b *fixture.RedFleet, l *multiLedger, pair []
 	if err := next.Unlock(ctx); err != nil {
 		require.ErrorIs(t, err, lock.ErrLost)
 	}
-	require.Eventually(t, func() bool { return fixture.Having(t, a.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, a.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func loseToStoppedMajority(t *testing.T, f *fixture.RedFleet) {
@@ -171,7 +171,7 @@ func loseThoughMembersCameBack(t *testing.T, f *fixture.RedFleet) {
 // TestRedLockSurvivesAnyTwoCutMembers: each pair is cut from a holder, and then
 // from one who wants the lock next.
 func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	servers := fiveMasters(t)
 	ctx := bounded.Context(t)
@@ -186,19 +186,19 @@ func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 			f := fixture.NewRedFleet(t, servers, name, fixture.RedConfig())
 			wg.Go(func() {
 				held := f.LockOnAll(t)
-				require.Equal(t, 5, fixture.Having(t, servers, name))
+				require.Equal(t, 5, fixture.CountHaving(t, servers, name))
 				f.Cut(i, j)
 				// The two are lost, the whole is not.
-				require.Eventually(t, func() bool { return fixture.Having(t, servers, name) == 3 }, time.Minute, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, name) == 3 }, time.Minute, 5*time.Millisecond)
 				f.AwaitRenewals(t, 2, fixture.OthersOf(i, j)...)
 				require.True(t, held.Valid())
 				require.NoError(t, held.Err())
 				require.NoError(t, held.Unlock(ctx))
 				held = fixture.Hold(t, f.Lock.Lock)
 				require.Equal(t, 3, held.Members())
-				require.Equal(t, 3, fixture.Having(t, servers, name))
+				require.Equal(t, 3, fixture.CountHaving(t, servers, name))
 				require.NoError(t, held.Unlock(ctx))
-				require.Zero(t, fixture.Having(t, servers, name))
+				require.Zero(t, fixture.CountHaving(t, servers, name))
 			})
 		}
 	}
@@ -238,7 +238,7 @@ func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := bounded.Context(t)
 	end := time.Now().Add(3 * time.Second)
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		end = time.Now().Add(time.Second)
 	}
 	var l multiLedger
@@ -294,7 +294,7 @@ func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 	}
 	bounded.Wait(t, &wg)
 	l.check(t)
-	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // multiLedger collects the times in which holders relied on the whole.
@@ -310,13 +310,13 @@ func (l *multiLedger) rely(held *lock.MultiHeld, who string, work func()) {
 	if end.Before(to) {
 		to = end
 	}
-	l.add(believed{from: from, to: to, who: who})
+	l.add(reliance{from: from, to: to, who: who})
 }
 
 func (l *multiLedger) check(t *testing.T) {
 	t.Helper()
 	require.NotEmpty(t, l.times)
-	slices.SortFunc(l.times, func(a, b believed) int { return a.from.Compare(b.from) })
+	slices.SortFunc(l.times, func(a, b reliance) int { return a.from.Compare(b.from) })
 	for i := range l.times {
 		l.times[i].token = int64(i) // it has none: only the times are checked
 	}

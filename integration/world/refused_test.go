@@ -49,10 +49,10 @@ func (is *dialledIslands) Dial(ctx context.Context, server string) (redis.Conn, 
 
 // perSecond returns how many scripts the server refused in each second of f, and how often it was dialled.
 func (is *dialledIslands) perSecond(f func()) (scripts, dials float64) {
-	began, sent, dialled := time.Now(), is.SentOn(), is.dials.Load()
+	began, sent, dialled := time.Now(), is.CountRefused(), is.dials.Load()
 	f()
 	s := time.Since(began).Seconds()
-	return float64(is.SentOn()-sent) / s, float64(is.dials.Load()-dialled) / s
+	return float64(is.CountRefused()-sent) / s, float64(is.dials.Load()-dialled) / s
 }
 
 // onAnIsland runs f in a bubble with a client of one server.
@@ -63,7 +63,7 @@ func onAnIsland(t *testing.T, f func(t *testing.T, is *dialledIslands, c *lock.C
 		require.NoError(t, err)
 		_, err = c.Mutex("m").TryLock(context.Background())
 		require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
-		is.Give("a")
+		is.AssignSlots("a")
 		defer fixture.CloseNow(c)
 		f(t, is, c)
 		require.NoError(t, c.Close(context.Background()))
@@ -81,7 +81,7 @@ func TestAServerThatRefusesForNowGetsFewRequests(t *testing.T) {
 		code, _, _ := strings.Cut(strings.TrimPrefix(string(said), "@user_script: 65: -"), " ")
 		lasts := code == "NOAUTH" || code == "DENIED" // so a caller does not wait
 		crowds, lost := []int{1, 10, 100, 300}, 3000
-		if i > 0 && fixture.Briefly() {
+		if i > 0 && fixture.IsBrief() {
 			crowds = crowds[:2]
 		} else if testing.Short() {
 			crowds, lost = crowds[:3], 300 // every caller costs the race detector milliseconds
@@ -119,7 +119,7 @@ func TestAServerThatRefusesForNowGetsFewRequests(t *testing.T) {
 				is.Refuse("a", "")
 			})
 		}
-		if i > 0 && fixture.Briefly() {
+		if i > 0 && fixture.IsBrief() {
 			continue
 		}
 		onAnIsland(t, func(t *testing.T, is *dialledIslands, c *lock.Client) {
@@ -209,7 +209,7 @@ func TestRenewalGoesOnSoonAfterAServerTookNoConnections(t *testing.T) {
 func TestAServerWithoutMemoryGetsFewRequests(t *testing.T) {
 	s := fixture.Server(t)
 	crowds := []int{1, 10, 100, 300}
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		crowds = crowds[1:2]
 	}
 	for _, callers := range crowds {

@@ -103,9 +103,9 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 // TestOneKeyThatRedisRefusesCostsOnlyItself: an ACL that lost the right to one
 // lock makes every batch with it fail as a whole.
 func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">pw", "~*", "&*", "+@all")
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -125,7 +125,7 @@ func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 
 // TestAKeyOfTheWrongTypeCostsOnlyItself and is told as gone.
 func TestAKeyOfTheWrongTypeCostsOnlyItself(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
@@ -163,11 +163,11 @@ func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err := clients[mutex].Mutex("m").Lock(mutex.Context(short))
-	require.True(t, fixture.NoAnswer(err), "re-entry: %v", err)
+	require.True(t, fixture.IsNoAnswer(err), "re-entry: %v", err)
 	short, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err = mutex.Guard(short, "SET", []string{"x"}, 1)
-	require.True(t, fixture.NoAnswer(err), "guard: %v", err)
+	require.True(t, fixture.IsNoAnswer(err), "guard: %v", err)
 	for held, c := range clients {
 		require.Eventually(t, func() bool { return c.Stats().Renewal.Retried >= 2 }, time.Minute, 5*time.Millisecond)
 		require.True(t, held.Valid(), held.Name())

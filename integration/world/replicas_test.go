@@ -52,7 +52,7 @@ func TestAnAcquisitionWhoseReplicasMayNotBeAwaitedIsGivenBack(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	ctx := bounded.Context(t)
-	c := fixture.UserOf(t, s, "nowait", lock.Config{Replicas: 1}, "-wait")
+	c := fixture.ClientWithout(t, s, "nowait", lock.Config{Replicas: 1}, "-wait")
 	permits := c.PermitSemaphore("permits")
 	_, err := permits.TrySet(ctx, 3)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestAnAcquisitionWhoseReplicasMayNotBeAwaitedIsGivenBack(t *testing.T) {
 		"waiting": c.Mutex("waiting").Lock, "fair waiter": c.FairMutex("fair waiter").Lock,
 		"permits": func(ctx context.Context) (*lock.Held, error) { return permits.TryAcquire(ctx, 3) },
 	}
-	for kind, m := range fixture.Kinds(c, "m") {
+	for kind, m := range fixture.MutexKinds(c, "m") {
 		takes[kind] = m.TryLock
 	}
 	for kind, take := range takes {
@@ -237,7 +237,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 	ctx := bounded.Context(t)
 	p.Replies(faultproxy.Lose)
 	_, err := c.Mutex(t.Name()).TryLock(ctx)
-	require.True(t, fixture.NoAnswer(err), err) // a dial may be the first that is not answered
+	require.True(t, fixture.IsNoAnswer(err), err) // a dial may be the first that is not answered
 	fixture.AwaitGone(t, master, t.Name())
 	p.Heal()
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
@@ -248,7 +248,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 }
 
 func TestAWaitThatRedisRefusesGivesTheLockBack(t *testing.T) {
-	fixture.Needs(t, redistest.Users)
+	fixture.NeedAbilities(t, redistest.Users)
 	s := fixture.Servers(t, 1)[0]
 	fixture.Do(t, s, "ACL", "SETUSER", "default", "-wait")
 	c := fixture.ClientOf(t, s, lock.Config{Replicas: 1})

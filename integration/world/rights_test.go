@@ -21,7 +21,7 @@ import (
 func TestTheFamilyNeedsNoMoreThanThePageSays(t *testing.T) {
 	t.Parallel()
 	ofPage := func(string) bool { return true }
-	knows62 := fixture.Can(t, redistest.ChannelRights)
+	knows62 := fixture.HasAbilities(t, redistest.ChannelRights)
 	for version, test := range map[string]struct {
 		args  []string // make a newer server what it is
 		word  func(string) bool
@@ -37,8 +37,8 @@ func TestTheFamilyNeedsNoMoreThanThePageSays(t *testing.T) {
 	} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			fixture.Needs(t, test.needs)
-			if !fixture.Can(t, redistest.ChannelRights) {
+			fixture.NeedAbilities(t, test.needs)
+			if !fixture.HasAbilities(t, redistest.ChannelRights) {
 				test.args = nil // it is 6.0
 			}
 			testFamilyRights(t, fixture.Server(t, test.args...), test.word)
@@ -177,7 +177,7 @@ func testTakes(t *testing.T, c *lock.Client, takes ...func(context.Context) (*lo
 func TestAMissingRightNeverTakesTokensBack(t *testing.T) {
 	s, ctx := fixture.Server(t), bounded.Context(t)
 	for _, command := range []string{"get", "getset", "set"} {
-		c := fixture.UserOf(t, s, "u", lock.Config{FailFast: true}, "-"+command)
+		c := fixture.ClientWithout(t, s, "u", lock.Config{FailFast: true}, "-"+command)
 		for counter, mu := range map[string]*lock.Mutex{
 			"redisson_lock_token:{fenced}": c.FencedMutex("fenced"), "wheellock_token": c.Mutex("plain"),
 		} {
@@ -198,8 +198,8 @@ func TestAMissingRightNeverTakesTokensBack(t *testing.T) {
 	}
 }
 
-// endless are the keys without a TTL, but for counters, which need none.
-func endless(t *testing.T, s *redistest.Server) []string {
+// keysWithoutTTL are the keys without a TTL, but for counters, which need none.
+func keysWithoutTTL(t *testing.T, s *redistest.Server) []string {
 	t.Helper()
 	keys := fixture.Keys(t, s, "*")
 	var found []string
@@ -217,9 +217,9 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			s := fixture.Server(t)
-			c := fixture.UserOf(t, s, "u", lock.Config{}, right)
+			c := fixture.ClientWithout(t, s, "u", lock.Config{}, right)
 			ctx := bounded.Context(t)
-			for kind, lk := range fixture.Sorts(t, c) {
+			for kind, lk := range fixture.LockKinds(t, c) {
 				if kind == "permits" || right == "-pttl" && (kind == "mutex" || kind == "fenced") {
 					continue // these do not need it
 				}
@@ -228,7 +228,7 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 				cancel()
 				require.ErrorContains(t, err, "Redis refused", kind)
 				require.NotErrorIs(t, err, lock.ErrUnknown, kind)
-				require.Empty(t, endless(t, s), kind)
+				require.Empty(t, keysWithoutTTL(t, s), kind)
 				require.False(t, fixture.Exists(t, s, lk.Key), kind)
 			}
 		})
@@ -240,7 +240,7 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 	s := fixture.Server(t)
 	free := fixture.ClientOf(t, s, lock.Config{})
-	c := fixture.UserOf(t, s, "u", lock.Config{MaxPoll: 50 * time.Millisecond}, "-pexpire")
+	c := fixture.ClientWithout(t, s, "u", lock.Config{MaxPoll: 50 * time.Millisecond}, "-pexpire")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := free.RWMutex("rw").Reader().Lock(ctx)
@@ -251,7 +251,7 @@ func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.FairMutex("fair").Lock(ctx)
 	require.ErrorContains(t, err, "Redis refused")
-	require.Empty(t, endless(t, s))
+	require.Empty(t, keysWithoutTTL(t, s))
 	require.False(t, fixture.Exists(t, s, "{rw}:wheellock_writers"))
 	require.False(t, fixture.Exists(t, s, "redisson_lock_queue:{fair}"))
 	require.True(t, r.Valid())
@@ -261,7 +261,7 @@ func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 
 func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 	s := fixture.Server(t)
-	c := fixture.UserOf(t, s, "u", lock.Config{})
+	c := fixture.ClientWithout(t, s, "u", lock.Config{})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	held, err := c.Mutex("m").Lock(ctx)
@@ -272,7 +272,7 @@ func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 		got <- err
 	}()
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	fixture.May(t, s, "u", "-pexpire")
+	fixture.SetUserWithout(t, s, "u", "-pexpire")
 	require.NoError(t, held.Unlock(ctx), "the hold was there to be released")
 	require.ErrorContains(t, bounded.Receive(t, got), "Redis refused")
 	require.False(t, fixture.Exists(t, s, "m"))
@@ -282,7 +282,7 @@ func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
-	c := fixture.UserOf(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	c := fixture.ClientWithout(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	ctx := bounded.Context(t)
 	var helds []*lock.Held
 	for i := range 20 {
@@ -290,7 +290,7 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 		helds = append(helds, held)
 	}
 	bad := fixture.Hold(t, c.Mutex("bad").Lock)
-	fixture.May(t, s, "u", "resetkeys", "~good:*", "~wheellock_token")
+	fixture.SetUserWithout(t, s, "u", "resetkeys", "~good:*", "~wheellock_token")
 	bounded.Receive(t, bad.Done())
 	require.ErrorContains(t, bad.Err(), "no renewal was acknowledged in time")
 	for _, held := range helds {
@@ -303,11 +303,11 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 // no messages, the end of a run is a release.
 func TestABusyLockNeedsNoOtherKeyThanItsOwn(t *testing.T) {
 	s := fixture.Server(t)
-	c := fixture.UserOf(t, s, "u", lock.Config{})
-	fixture.May(t, s, "u", "resetkeys", "~m", "~wheellock_token")
+	c := fixture.ClientWithout(t, s, "u", lock.Config{})
+	fixture.SetUserWithout(t, s, "u", "resetkeys", "~m", "~wheellock_token")
 	turns := 0 // guarded by the lock
 	first := fixture.Hold(t, c.Mutex("m").Lock)
-	wg := fixture.InTurn(t, c, "m", 200, func(*lock.Held) { turns++ })
+	wg := fixture.LockInTurn(t, c, "m", 200, func(*lock.Held) { turns++ })
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(bounded.Context(t)))
 	bounded.Wait(t, wg)
@@ -315,7 +315,7 @@ func TestABusyLockNeedsNoOtherKeyThanItsOwn(t *testing.T) {
 }
 
 func TestNOPERMIsFinal(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "+@all", "-hset")
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -330,7 +330,7 @@ func TestNOPERMIsFinal(t *testing.T) {
 }
 
 func TestDocumentedACLLineIsEnough(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.GiveRights(t, s, fixture.RightsOfPage(t, "../../lock/SERVERS.md")[0])
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -350,7 +350,7 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 	_, err = held.Guard(ctx, "INCR", []string{"app:{m}:x"})
 	require.ErrorContains(t, err, "Redis refused") // the guarded commands need rights of their own
 	other := fixture.Client(t, pool, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
-	wg := fixture.InTurn(t, other, "m", 1, func(*lock.Held) {})
+	wg := fixture.LockInTurn(t, other, "m", 1, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{app:m}", 1)
 	require.NoError(t, held.Unlock(ctx))
 	bounded.Wait(t, wg)
@@ -370,7 +370,7 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 
 // TestByIDAndDeleteNeedNoMoreThanThePageSays: the rights that it lists are enough.
 func TestByIDAndDeleteNeedNoMoreThanThePageSays(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	for _, list := range fixture.RightsOfPage(t, "../../lock/SERVERS.md") {
 		fixture.GiveRights(t, s, list)

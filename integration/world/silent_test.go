@@ -83,11 +83,11 @@ func outcomes(errs []error) (released, unknown, other int) {
 // TestManyUnlocksWaitForASilentServerOnce: 10,000 take no longer than one, and nothing is left when
 // the server goes on.
 func TestManyUnlocksWaitForASilentServerOnce(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 10_000
-		if fixture.Briefly() {
+		if fixture.IsBrief() {
 			n = 2_000
 		}
 		srv := locktest.NewServer(t)
@@ -147,7 +147,7 @@ func TestCloseWaitsForReleasesThatAreUnknown(t *testing.T) {
 // TestManyUnlocksWaitForSilentServersTogether, in whatever order their Helds are, and a server that
 // answers is not kept waiting.
 func TestManyUnlocksWaitForSilentServersTogether(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	const each, silent = 700, 4 // more than are under way at a time
 	for order, server := range map[string]func(i int) int{
@@ -190,7 +190,7 @@ func TestManyUnlocksWaitForSilentServersTogether(t *testing.T) {
 // TestAServerThatFallsSilentAmongManyUnlocks: the answered unlocks are released, and the client
 // waits for the rest at most twice.
 func TestAServerThatFallsSilentAmongManyUnlocks(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
@@ -216,7 +216,7 @@ func TestAServerThatFallsSilentAmongManyUnlocks(t *testing.T) {
 // TestAServerThatAnswersManyUnlocksIsWaitedFor: one Held that is not released in time says
 // nothing about the others. Some of them begin after it.
 func TestAServerThatAnswersManyUnlocksIsWaitedFor(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	const n = 1500
 	s, ctx := fixture.Server(t), bounded.Context(t)

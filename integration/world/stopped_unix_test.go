@@ -55,7 +55,7 @@ func stoppedLeader(con contest) error {
 
 // TestAStoppedLeaderKnowsAtOnceWhenItGoesOn that another one leads.
 func TestAStoppedLeaderKnowsAtOnceWhenItGoesOn(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	next := fixture.ClientOf(t, s, lock.Config{Lease: leaderLease})

@@ -16,7 +16,7 @@ import (
 )
 
 func TestAnHourOfRenewalsLosesNoLock(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{})
@@ -80,7 +80,7 @@ func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
 // each client looks each MaxPoll, for a server that has become a replica. A key that goes
 // without a message is noticed when the lease ends.
 func TestWaitersOfLocksThatAreHeldForLongSeldomLook(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	for _, waiters := range []int{1, 50} {
 		synctest.Test(t, func(t *testing.T) {
 			s := fixture.Virtual(t)

@@ -19,7 +19,7 @@ import (
 // TestCheckAsksEveryMaster, and names the one where something is missing.
 func TestCheckAsksEveryMaster(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub) // and users
+	fixture.NeedAbilities(t, redistest.ShardedPubSub) // and users
 	rc := onCluster(t)
 	ctx := bounded.Context(t)
 	client := func(cfg lock.Config, o cluster.Options) *lock.Client {

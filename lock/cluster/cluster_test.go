@@ -23,7 +23,7 @@ import (
 )
 
 func TestLocksOfAllSlotsAreKeptRenewed(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	rc := onCluster(t)
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 2 * time.Second})
@@ -95,7 +95,7 @@ func TestClientsOfAClusterExcludeEachOther(t *testing.T) {
 func subscribed(t *testing.T, s *redistest.Server, name string, sharded bool) bool {
 	command := "NUMSUB"
 	if sharded {
-		if !fixture.Can(t, redistest.ShardedPubSub) {
+		if !fixture.HasAbilities(t, redistest.ShardedPubSub) {
 			return false
 		}
 		command = "SHARDNUMSUB"

@@ -20,7 +20,7 @@ import (
 // TestAHungMasterCostsOnlyItsOwnLocks: it takes connections and bytes, answers
 // nothing, and its TTLs run on.
 func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	rc := fixture.Cluster(t, redistest.ClusterOptions{NodeTimeout: time.Minute})
 	c := newClient(t, rc, cluster.Options{}, lock.Config{
@@ -107,7 +107,7 @@ func TestAMasterFailsOver(t *testing.T) {
 	for _, helds := range []map[string]*lock.Held{kept, rest} {
 		for name, held := range helds {
 			require.True(t, held.Valid(), name)
-			err := fixture.Known(func() error { // its vigil has noticed the failover only now, and renews connections
+			err := fixture.RetryUntilKnown(func() error { // its vigil has noticed the failover only now, and renews connections
 				_, err := other.Mutex(name).TryLock(ctx)
 				return err
 			})
@@ -128,7 +128,7 @@ func TestAMasterFailsOver(t *testing.T) {
 // the others notice nothing.
 func TestShortLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	rc := fixture.Cluster(t, redistest.ClusterOptions{
 		Replicas: 1, NodeTimeout: 2 * time.Second, Args: []string{"--cluster-require-full-coverage", "no"},
 	})

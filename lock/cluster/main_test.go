@@ -56,7 +56,7 @@ func onCluster(t *testing.T) *redistest.Cluster {
 	shared.once.Do(func() {
 		shared.cluster, shared.err = redistest.StartCluster(bounded.Context(t), redistest.ClusterOptions{NodeTimeout: time.Minute})
 	})
-	fixture.Need(t, shared.err)
+	fixture.NeedServer(t, shared.err)
 	return shared.cluster
 }
 
@@ -71,7 +71,7 @@ func newClient(t *testing.T, rc *redistest.Cluster, o cluster.Options, cfg lock.
 // waysToPublish are the settings of how releases are published, as these servers can.
 func waysToPublish(t *testing.T) map[string]topology.PubSub {
 	t.Helper()
-	if !fixture.Can(t, redistest.ShardedPubSub) {
+	if !fixture.HasAbilities(t, redistest.ShardedPubSub) {
 		return map[string]topology.PubSub{"plain": topology.PubSubPlain}
 	}
 	return map[string]topology.PubSub{"plain": topology.PubSubPlain, "sharded": topology.PubSubSharded, "auto": topology.PubSubAuto}

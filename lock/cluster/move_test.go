@@ -118,7 +118,7 @@ func counterOf(t *testing.T, rc *redistest.Cluster, slot, server int) string {
 // that go from master to master all the time. Nobody ever has a lock together
 // with another, tokens rise, and nobody loses one.
 func TestNobodyNoticesThatSlotsMove(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	rc := onCluster(t)
 	ctx, cancel := context.WithCancel(bounded.Context(t))

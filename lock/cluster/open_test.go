@@ -25,7 +25,7 @@ import (
 // password changes and all connections are closed. New and Open dial alike.
 func TestAPasswordThatChangesUnderHoldsOfACluster(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	rc := onCluster(t)
 	for _, way := range []string{"New", "Open"} {
 		user := "rotated-" + way

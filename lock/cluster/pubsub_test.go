@@ -125,7 +125,7 @@ var unheard = lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPo
 
 func TestABusyServerIsAskedAgainHowReleasesArePublished(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	v := viewOf(t, rc, "7.0.15")
 	v.busy.Store(2)
@@ -167,7 +167,7 @@ func TestHowReleasesArePublishedIsChosenByTheVersion(t *testing.T) {
 			t.Parallel()
 			sharded := want == "SPUBLISH"
 			if sharded {
-				fixture.Needs(t, redistest.ShardedPubSub)
+				fixture.NeedAbilities(t, redistest.ShardedPubSub)
 			}
 			v := viewOf(t, rc, version)
 			a, b := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard)
@@ -196,7 +196,7 @@ func TestWhatIsSetIsNotChosen(t *testing.T) {
 	rc := onCluster(t)
 	for set, version := range map[topology.PubSub]string{topology.PubSubPlain: "7.0.0", topology.PubSubSharded: "6.2.14"} {
 		sharded := set == topology.PubSubSharded
-		if sharded && !fixture.Can(t, redistest.ShardedPubSub) {
+		if sharded && !fixture.HasAbilities(t, redistest.ShardedPubSub) {
 			continue
 		}
 		v := viewOf(t, rc, version)
@@ -221,7 +221,7 @@ func TestWhatIsSetIsNotChosen(t *testing.T) {
 // TestAWaiterThatSleepsIsWokenThoughTheVersionChanged, by a message: no poll can wake it.
 func TestAWaiterThatSleepsIsWokenThoughTheVersionChanged(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	for _, change := range [][2]string{{"6.2.14", "7.0.15"}, {"7.0.15", "6.2.14"}} {
 		for _, whose := range []string{"both", "the waiter's", "the holder's"} {
@@ -258,7 +258,7 @@ func TestAWaiterThatSleepsIsWokenThoughTheVersionChanged(t *testing.T) {
 // TestEveryKindIsWokenThoughTheVersionChanged while its waiter slept.
 func TestEveryKindIsWokenThoughTheVersionChanged(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	v := viewOf(t, rc, "6.2.14")
 	a, b := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard)
@@ -308,7 +308,7 @@ func TestEveryKindIsWokenThoughTheVersionChanged(t *testing.T) {
 // TestAWaiterIsWokenThoughTheSlotMovedToAnotherVersion while it slept. No poll can wake it.
 func TestAWaiterIsWokenThoughTheSlotMovedToAnotherVersion(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	for _, from := range []int{1, 0} { // the old one is 1
 		t.Run(fmt.Sprint("from ", from), func(t *testing.T) {
@@ -333,7 +333,7 @@ func TestAWaiterIsWokenThoughTheSlotMovedToAnotherVersion(t *testing.T) {
 // TestTheOtherKindOfMessageIsHeardForAWhileAlone.
 func TestTheOtherKindOfMessageIsHeardForAWhileAlone(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	v := viewOf(t, rc, "7.0.15")
 	cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: 100 * time.Millisecond}
@@ -349,7 +349,7 @@ func TestTheOtherKindOfMessageIsHeardForAWhileAlone(t *testing.T) {
 // TestAMasterOfAnotherVersion is used as it is; the others are used as they are.
 func TestAMasterOfAnotherVersion(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	mixed, old := mixedViewOf(t, rc)
 	a, b := mixed.client(t, cluster.Options{}, unheard), mixed.client(t, cluster.Options{}, unheard)
@@ -376,7 +376,7 @@ func TestAMasterOfAnotherVersion(t *testing.T) {
 // TestAClusterThatDoesNotTellItsVersion is used with PUBLISH, and both are heard.
 func TestAClusterThatDoesNotTellItsVersion(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	v, known := viewOf(t, rc, ""), viewOf(t, rc, "7.0.15")
 	a, b, c := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard), known.client(t, cluster.Options{}, unheard)
@@ -394,7 +394,7 @@ func TestAClusterThatDoesNotTellItsVersion(t *testing.T) {
 // TestAUserWithoutTheRightToShards publishes with PUBLISH, and no message is lost.
 func TestAUserWithoutTheRightToShards(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	for _, s := range rc.Servers {
 		fixture.Do(t, s, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-spublish", "-ssubscribe", "-sunsubscribe")
@@ -440,7 +440,7 @@ func TestAUserWithoutTheRightToShards(t *testing.T) {
 // TestWhoMayNotListenToShardsPolls, and is told so.
 func TestWhoMayNotListenToShardsPolls(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ShardedPubSub)
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	for _, s := range rc.Servers {
 		fixture.Do(t, s, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all", "-ssubscribe")

@@ -24,7 +24,7 @@ import (
 // to be told of: the line is taken from there.
 func TestTheRightsThatThePageGivesAreEnough(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	rc := onCluster(t)
 	text, err := os.ReadFile("../SERVERS.md")
 	require.NoError(t, err)

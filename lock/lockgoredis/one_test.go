@@ -74,7 +74,7 @@ func named(t *testing.T, name string, servers ...*redistest.Server) (n int) {
 // are closed.
 func TestAServerWithTLSAndAPasswordThatChanges(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Secure(t)
 	for name, provide := range map[string]func(*redis.UniversalOptions, *vault){
 		"streaming": func(o *redis.UniversalOptions, v *vault) {

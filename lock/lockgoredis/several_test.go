@@ -25,7 +25,7 @@ func TestAFailoverUnderAHeldLock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a failover")
 	}
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{})
 	v := &vault{user: "app"}
 	v.change(t, "first", rs.Servers...)
@@ -66,19 +66,19 @@ func TestAFailoverUnderAHeldLock(t *testing.T) {
 	require.NoError(t, rs.Servers[0].Kill())
 	bounded.Until(t, func() bool { return held.Err() != nil || c.Stats().Renewal.Renewed > renewed })
 	require.NoError(t, held.Err())
-	err = fixture.Known(func() error {
+	err = fixture.RetryUntilKnown(func() error {
 		_, err := other.Mutex("m").TryLock(bounded.Context(t))
 		return err
 	})
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.NoError(t, fixture.Known(func() error { return held.Unlock(bounded.Context(t)) }))
+	require.NoError(t, fixture.RetryUntilKnown(func() error { return held.Unlock(bounded.Context(t)) }))
 }
 
 // TestAClusterOfThreeUnderHeldLocks: there is one on each master while the password changes and
 // all connections are closed.
 func TestAClusterOfThreeUnderHeldLocks(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
 	for _, way := range []string{"New", "Open"} {
 		v := &vault{user: "app"}

@@ -32,7 +32,7 @@ func ping(t *testing.T, rdb *redis.Client) error {
 // then all dials would hang, those of the program's own go-redis client too.
 func TestATokenServiceThatIsDownStopsNobody(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	p := newTokens(t, s)
 	o := &redis.Options{Addr: s.Addr(), StreamingCredentialsProvider: p}
@@ -58,7 +58,7 @@ func TestATokenServiceThatIsDownStopsNobody(t *testing.T) {
 // TestTheLastSubscriptionOutlivesClose: the program's own client dials after all others are closed.
 func TestTheLastSubscriptionOutlivesClose(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	p := newTokens(t, s)
 	o := &redis.Options{Addr: s.Addr(), StreamingCredentialsProvider: p}
@@ -134,7 +134,7 @@ func TestAProviderThatHangs(t *testing.T) {
 // TestAProviderKeepsNoClient that is closed, although it keeps its listener.
 func TestAProviderKeepsNoClient(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	p := newTokens(t, s)
 	client := func() weak.Pointer[lock.Client] {

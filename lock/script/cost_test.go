@@ -264,7 +264,7 @@ func TestWhatAScriptCostsIsBounded(t *testing.T) {
 			}
 			t.Logf("%v: %v commands, %v us", sizes, n, usec)
 			for _, command := range walkers {
-				if command == "hscan" && !fixture.Can(t, redistest.RandomFields) {
+				if command == "hscan" && !fixture.HasAbilities(t, redistest.RandomFields) {
 					continue // from somewhere, a page at a time
 				}
 				if !slices.Contains(c.walks, command) {

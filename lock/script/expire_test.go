@@ -48,7 +48,7 @@ const write = `
 return redis.call('set', KEYS[1], ARGV[1])`
 
 func TestAScriptMayWriteThoughItAskedForTheTime(t *testing.T) {
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	limit := time.Now().Add(time.Hour).UnixMilli()
 	for name, before := range map[string]string{"as it is": "", "older": older, "newer": newer} {
 		reply, err := redis.String(fixture.Do(t, s, "EVAL", before+script.ExpireText+write, 1, name, "v", limit), nil)

@@ -401,11 +401,11 @@ func (f *fairStory) judge() {
 // not before its time. Living waiters are served in order, and none waits long for a
 // free lock.
 func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	seeds := uint64(6) // both versions with each of the crowds
-	if fixture.Briefly() {
+	if fixture.IsBrief() {
 		seeds = 3
 	}
 	for seed := range seeds {
@@ -458,7 +458,7 @@ func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 
 // TestRedissonWaitsSecondsForDeadFairWaitersOfOurs, for several in a row, too.
 func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	for _, version := range []string{"4.7", "3.13"} {
 		for _, dead := range []int{1, 4} {
@@ -491,7 +491,7 @@ func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
 // TestALongWaitLosesNoFairWaiterItsPlace: a newcomer of Redisson's sweeps when one
 // has got the lock, whatever became of the scores in all that time.
 func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	for _, wait := range []int64{100_000, 400_000, 600_000, 700_000, 1_800_000} {
 		f := newFairStory(t, fixture.Server(t), 1, "4.7")
@@ -511,11 +511,11 @@ func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
 // TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace: Redisson subtracts the whole wait of a
 // thread from all scores behind it, and a new waiter then sweeps all past scores.
 func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
-	fixture.Slow(t)
+	fixture.SkipSlow(t)
 	t.Parallel()
 	for _, ahead := range [][]int64{{900_000}, {900_000, 5_000}, {900_000, 900_000}, {300_000, 3_600_000}, {5_000, 900_000, 300_000}} {
 		holds := []int64{1_000, 100_000, 290_000, 800_000}
-		if fixture.Briefly() {
+		if fixture.IsBrief() {
 			holds = []int64{1_000, 290_000}
 		}
 		for _, hold := range holds {

@@ -43,7 +43,7 @@ func TestAReplicaDoesNotSayThatAHoldIsGone(t *testing.T) {
 // TestARepeatedAcquisitionThatIsRefusedKeepsTheHold, because an earlier request was granted. Without
 // an earlier request the script takes no lock, because it would never end.
 func TestARepeatedAcquisitionThatIsRefusedKeepsTheHold(t *testing.T) {
-	conn := fixture.Dial(t, fixture.Either(t))
+	conn := fixture.Dial(t, fixture.RedisOrMini(t))
 	acquire := func(text string, lease int) error {
 		_, err := conn.Do("EVAL", text, 1, "x", "c:1:1", lease, 1, 0, 0, 0)
 		return err

@@ -22,7 +22,7 @@ func TestManyPermitsAreOneHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int64{1, 249, 250, 251, 256, 300, 1000} {
-				conn := fixture.Dial(t, fixture.Either(t))
+				conn := fixture.Dial(t, fixture.RedisOrMini(t))
 				do := func(command string, args ...any) any {
 					t.Helper()
 					return fixture.DoOn(t, conn, command, args...)
@@ -88,7 +88,7 @@ func TestManyPermitsAreOneHold(t *testing.T) {
 // TestARefusedTakeOfPermitsTakesNone: permits are free again if the script may not write that
 // they are taken.
 func TestARefusedTakeOfPermitsTakesNone(t *testing.T) {
-	conn := fixture.Dial(t, fixture.Either(t))
+	conn := fixture.Dial(t, fixture.RedisOrMini(t))
 	text := strings.ReplaceAll(script.PermitTake.Text(), "'zadd'", "'zadd0'")
 	fixture.DoOn(t, conn, "SET", "p", 7)
 	_, err := conn.Do("EVAL", text, 2, "p", keys.PermitsTaken("p"), "aaaaaaaaaaaa", 3, 0, 50_000, 1000, "channel", "publish", 0)

@@ -69,7 +69,7 @@ func TestAFailover(t *testing.T) {
 	require.NotEqual(t, rs.Servers[0].Addr(), addr)
 	for name, held := range kept {
 		require.True(t, held.Valid(), name)
-		err := fixture.Known(func() error { // its vigil has noticed the failover only now, and renews connections
+		err := fixture.RetryUntilKnown(func() error { // its vigil has noticed the failover only now, and renews connections
 			_, err := other.Mutex(name).TryLock(ctx)
 			return err
 		})
@@ -84,7 +84,7 @@ func TestAFailover(t *testing.T) {
 // and one sentinel down, every holder is told before its key could expire.
 func TestShortLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
-	fixture.SimulatedToo(t)
+	fixture.SkipSimulated(t)
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{DownAfter: 2 * time.Second})
 	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ import (
 // TestAURLSaysHowSentinelsAndTheMasterAreDialled: each has a user and a password of its own.
 func TestAURLSaysHowSentinelsAndTheMasterAreDialled(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "app", "on", ">s3cret", "allkeys", "allchannels", "+@all")
 	f := startFake(t, s.Addr(), 1)

@@ -117,7 +117,7 @@ func TestAReplicaIsNoMaster(t *testing.T) {
 
 func TestWhereROLEIsForbiddenINFOTells(t *testing.T) {
 	t.Parallel()
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	server, ctx := fixture.Server(t), bounded.Context(t)
 	fixture.Do(t, server, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-role")
 	poor, err := sentinel.New(sentinel.Config{
@@ -211,7 +211,7 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 	fixture.Do(t, heir, "RESTORE", "a", 9000, fixture.Do(t, old, "DUMP", "a"))
 	fixture.Do(t, old, "REPLICAOF", "127.0.0.1", "1")
 	_, err := c.Mutex("b").TryLock(ctx)
-	require.True(t, fixture.NoAnswer(err), err) // the refusal may have come, and the pool asks a new connection for its role
+	require.True(t, fixture.IsNoAnswer(err), err) // the refusal may have come, and the pool asks a new connection for its role
 	f.say(heir.Addr(), "", 2, false)
 	other := fixture.Hold(t, c.Mutex("b").Lock)
 	require.NoError(t, other.Unlock(ctx))

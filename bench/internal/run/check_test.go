@@ -19,7 +19,7 @@ func TestCheckFindsEveryLostLock(t *testing.T) {
 	for _, d := range holders.Drivers() {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			srv := fixture.Either(t)
+			srv := fixture.RedisOrMini(t)
 			name := func(i int) string { return "l" + strconv.Itoa(i) }
 			target := holders.OneServer(srv)
 			h, err := holders.Hold(d, target, "l", n, lease)

@@ -17,7 +17,7 @@ import (
 const controlName = "wheellock:bench:test:control"
 
 func TestControlLockGoesByItself(t *testing.T) {
-	for name, start := range map[string]func(testing.TB) *redistest.Server{"own": fixture.Either, "embedded": fixture.Mini} {
+	for name, start := range map[string]func(testing.TB) *redistest.Server{"own": fixture.RedisOrMini, "embedded": fixture.Mini} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
@@ -53,11 +53,11 @@ func meddle(t *testing.T, srv *redistest.Server, do func(redis.Conn)) {
 // The broken twin: a lock that is kept alive must be found out.
 func TestControlLockThatIsRenewedIsAFault(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("PEXPIRE", controlName, 10_000) })
 	_, err := checkExpiry(context.Background(), holders.OneServer(srv), controlName, ControlLease)
 	for range 10 {
-		if !fixture.NoAnswer(err) { // a machine that is too busy is asked again
+		if !fixture.IsNoAnswer(err) { // a machine that is too busy is asked again
 			break
 		}
 		_, err = checkExpiry(context.Background(), holders.OneServer(srv), controlName, ControlLease)
@@ -68,7 +68,7 @@ func TestControlLockThatIsRenewedIsAFault(t *testing.T) {
 
 func TestControlLockThatGoesTooEarlyIsAFault(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("DEL", controlName) })
 	// So long a lease that no slow machine makes it look kept.
 	_, err := checkExpiry(context.Background(), holders.OneServer(srv), controlName, time.Minute)
@@ -77,7 +77,7 @@ func TestControlLockThatGoesTooEarlyIsAFault(t *testing.T) {
 
 func TestControlLockIsReleasedWhenInterrupted(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

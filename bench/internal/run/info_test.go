@@ -18,7 +18,7 @@ import (
 // settings and counts are left as they are.
 func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	if srv.Kind() != redistest.Process {
 		t.Skip("miniredis does not tell how long scripts take")
 	}

@@ -40,7 +40,7 @@ func TestSearchThatIsEndedSaysWhatItKnows(t *testing.T) {
 func TestMaxTriesUpToItsLimit(t *testing.T) {
 	t.Parallel()
 	d, _ := holders.DriverNamed("library")
-	p, err := NewParent(holders.OneServer(fixture.Either(t)), Plan{Drivers: []holders.Driver{d}, Lease: 4 * time.Second, Duration: 4 * time.Second, Max: true}, &fixture.Log{}, noProgress{})
+	p, err := NewParent(holders.OneServer(fixture.RedisOrMini(t)), Plan{Drivers: []holders.Driver{d}, Lease: 4 * time.Second, Duration: 4 * time.Second, Max: true}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	found, rows := p.Max(context.Background(), "library", 10, 20)
 	require.Equal(t, "library", found.Driver)

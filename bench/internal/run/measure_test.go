@@ -33,7 +33,7 @@ func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 			t.Parallel()
 			r := &rowRun{
 				cfg:    rowConfig{Driver: "idle", Locks: n, Lease: lease, Duration: lease, Prefix: "twin:"},
-				target: holders.OneServer(fixture.Either(t)), stop: make(chan struct{}), send: func(event) {},
+				target: holders.OneServer(fixture.RedisOrMini(t)), stop: make(chan struct{}), send: func(event) {},
 			}
 			d, _ := holders.DriverNamed(report.Sweep)
 			h, err := holders.Hold(d, r.target, r.cfg.Prefix, n, lease)

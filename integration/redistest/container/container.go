@@ -124,7 +124,7 @@ func Start(ctx context.Context, o redistest.Options) (*redistest.Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	sweep(ctx, client)
+	removeLeftovers(ctx, client)
 	for try := 1; ; try++ {
 		port, err := redistest.FreePort()
 		if err != nil {
@@ -142,8 +142,8 @@ func Start(ctx context.Context, o redistest.Options) (*redistest.Server, error) 
 	}
 }
 
-// sweep removes what killed tests have left.
-func sweep(ctx context.Context, client *docker.Client) {
+// removeLeftovers removes what killed tests have left.
+func removeLeftovers(ctx context.Context, client *docker.Client) {
 	old, err := client.ListContainers(docker.ListContainersOptions{
 		All: true, Filters: map[string][]string{"label": {expiryLabel}}, Context: ctx,
 	})

@@ -26,7 +26,7 @@ func start(t *testing.T, o redistest.Options) *redistest.Server {
 		t.Skip("WHEELLOCK_FAULTS=all: TestALockOnEachKindOfServer of integration starts a container anyway")
 	}
 	if err := container.Available(bounded.Context(t)); err != nil && !container.Required() {
-		fixture.Lack(t, err)
+		fixture.SkipLacking(t, err)
 	}
 	s, err := container.Start(bounded.Context(t), o)
 	require.NoError(t, err)

@@ -28,11 +28,11 @@ type machine struct {
 }
 
 // Pause may be called twice, as redistest promises. Docker refuses that.
-func (m *machine) Pause() error { return m.freeze(m.client.PauseContainer, true) }
+func (m *machine) Pause() error { return m.setPaused(m.client.PauseContainer, true) }
 
-func (m *machine) Resume() error { return m.freeze(m.client.UnpauseContainer, false) }
+func (m *machine) Resume() error { return m.setPaused(m.client.UnpauseContainer, false) }
 
-func (m *machine) freeze(do func(id string) error, paused bool) error {
+func (m *machine) setPaused(do func(id string) error, paused bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped {

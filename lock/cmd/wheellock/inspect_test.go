@@ -15,7 +15,7 @@ import (
 
 func TestInspectSaysWhoHoldsALock(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	c := fixture.ClientOf(t, s, lock.Config{Label: "web-1"})
 	ctx := bounded.Context(t)
 	inspect := func(args ...string) string {

@@ -14,7 +14,7 @@ import (
 // TestACommandDiesWithUs: nobody would end it any more when the lock is over.
 func TestACommandDiesWithUs(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	file := filepath.Join(t.TempDir(), "beats")
 	w := wheellock(t, s.URL(), "run", "n", "--", executable(t), "beat", file, "ignore")
 	w.Stdout = nil

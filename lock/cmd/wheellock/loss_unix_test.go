@@ -110,7 +110,7 @@ func TestACommandThatIsThroughBeforeItsTrustEndsHasItsOwnStatus(t *testing.T) {
 // TestALossThatIsFoundAtTheEndIsTold: no renewal came in between.
 func TestALossThatIsFoundAtTheEndIsTold(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	w, in := holding(t, s, "-lease", "10m", "n")
 	fixture.Do(t, s, "DEL", "n")
 	require.NoError(t, in.Close())
@@ -121,7 +121,7 @@ func TestALossThatIsFoundAtTheEndIsTold(t *testing.T) {
 // TestAStoppedCommandKeepsItsLock: it may go on.
 func TestAStoppedCommandKeepsItsLock(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	w := wheellock(t, s.URL(), "run", "-lease", "1s", "n", "--", "sh", "-c", `echo $$ >&2; kill -STOP $$; echo on`)
 	var stderr fixture.Log
 	w.Stderr = &stderr
@@ -139,7 +139,7 @@ func TestAStoppedCommandKeepsItsLock(t *testing.T) {
 // TestAForcedUnlockEndsTheCommand of whoever had the lock.
 func TestAForcedUnlockEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	w, _ := holding(t, s, "-lease", "3s", "n")
 	force := wheellock(t, s.URL(), "unlock", "-force", "n")
 	require.Zero(t, force.run(t), force.stderr)

@@ -85,7 +85,7 @@ func inShell(t *testing.T, url, script string) *call {
 func needProgram(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		fixture.Lack(t, "this test needs "+name+" in PATH")
+		fixture.SkipLacking(t, "this test needs "+name+" in PATH")
 	}
 }
 

@@ -33,7 +33,7 @@ func script(t *testing.T, text string, mode os.FileMode) string {
 
 func TestStatusIsTheCommandsOwn(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	for _, c := range []struct {
 		status  int
 		command []string
@@ -59,7 +59,7 @@ func TestStatusIsTheCommandsOwn(t *testing.T) {
 
 func TestWhatCannotBeRunIsToldAsAShellDoes(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	dir := t.TempDir()
 	for _, c := range []struct {
 		status  int
@@ -90,7 +90,7 @@ func TestWhatCannotBeRunIsToldAsAShellDoes(t *testing.T) {
 
 func TestCommandGetsItsEnvironmentAndOurFiles(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	w := wheellock(t, s.URL(), "run", "n", "--", "sh", "-c", `echo "$WHEELLOCK_NAME $WHEELLOCK_TOKEN $WHEELLOCK_HOLDER $MINE"; cat; echo err >&2`)
 	w.Env = append(w.Env, "MINE=1", "WHEELLOCK_NAME=of another", "WHEELLOCK_TOKEN=0")
 	w.Stdin = strings.NewReader("in\n")
@@ -126,7 +126,7 @@ func holdingAt(t *testing.T, url string, args ...string) (*call, io.Closer) {
 
 func TestOnlyOneRunsAtATime(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	first, in := holding(t, s, "-label", "web-1", "n")
 	second := wheellock(t, s.URL(), "run", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, second.run(t))
@@ -168,7 +168,7 @@ func TestAQuietRunAsksNobodyWhoHasTheLock(t *testing.T) {
 
 func TestARunInsideOneOfTheSameLockIsToldSo(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	w := wheellock(t, s.URL(), "run", "n", "--", executable(t), "run", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, w.run(t))
 	w.requireOneLine(t, "runs under the same lock")
@@ -176,7 +176,7 @@ func TestARunInsideOneOfTheSameLockIsToldSo(t *testing.T) {
 
 func TestManyRunsExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	dir := filepath.Join(t.TempDir(), "taken")
 	var wg sync.WaitGroup
 	for range 8 {
@@ -194,7 +194,7 @@ func TestManyRunsExcludeEachOther(t *testing.T) {
 
 func TestLocksOfOtherLibrariesAreRespected(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	fixture.Do(t, s, "SET", "n", "x", "PX", 600_000)
 	w := wheellock(t, s.URL(), "run", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, w.run(t))
@@ -233,7 +233,7 @@ const trapping = `for s in HUP INT QUIT USR1 USR2 TERM; do trap "echo $s; exit 3
 
 func TestSignalsArePassedOn(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	for name, sig := range map[string]syscall.Signal{
 		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT,
 		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "TERM": syscall.SIGTERM,
@@ -259,7 +259,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 
 func TestSignalsReachWhatTheCommandHasStarted(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	file := filepath.Join(t.TempDir(), "beats")
 	w := wheellock(t, s.URL(), "run", "n", "--", "sh", "-c", `trap "wait; exit 4" TERM; "$0" beat "$1" & wait`, executable(t), file)
 	require.NoError(t, w.Start())
@@ -271,7 +271,7 @@ func TestSignalsReachWhatTheCommandHasStarted(t *testing.T) {
 // TestACommandThatIgnoresSIGTERMKeepsItsLock: who sends it decides what comes next.
 func TestACommandThatIgnoresSIGTERMKeepsItsLock(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	w := wheellock(t, s.URL(), "run", "-lease", "1s", "-grace", "0", "n", "--", "sh", "-c", `trap "" TERM; echo ready >&2; cat`)
 	var stderr fixture.Log
 	w.Stderr = &stderr
@@ -290,7 +290,7 @@ func TestACommandThatIgnoresSIGTERMKeepsItsLock(t *testing.T) {
 
 func TestSIGTERMEndsTheWait(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex("n").Lock)
 	w := wheellock(t, s.URL(), "run", "-wait", "forever", "n", "--", "echo", "run")
 	require.NoError(t, w.Start())
@@ -306,7 +306,7 @@ func TestSIGTERMEndsTheWait(t *testing.T) {
 // TestAnIgnoredHangUpStaysIgnored, as nohup wants it.
 func TestAnIgnoredHangUpStaysIgnored(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	w := inShell(t, s.URL(), `trap "" HUP; exec "$0" run n -- cat`)
 	in, err := w.StdinPipe()
 	require.NoError(t, err)

@@ -74,7 +74,7 @@ func TestACommandThatRunsAsAnotherUserIsRefused(t *testing.T) {
 // TestRootMayRunACommandOfAnotherUser: it may end it.
 func TestRootMayRunACommandOfAnotherUser(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	program := rootsOwn(t, "/bin/true")
 	require.NoError(t, os.Chown(program, nobody, nobody))
 	require.NoError(t, os.Chmod(program, 0o755|os.ModeSetuid))
@@ -118,7 +118,7 @@ func TestACommandThatMayNotBeEndedIsToldOf(t *testing.T) {
 func TestASignalThatCannotBePassedOnIsToldOf(t *testing.T) {
 	t.Parallel()
 	program := rootsOwn(t, executable(t))
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	file := filepath.Join(openDir(t), "beats")
 	w := wheellock(t, s.URL(), "run", "n", "--", "sh", "-c", `exec "$0" beat "$1" root`, program, file).asNobody(t)
 	said := &fixture.Log{}

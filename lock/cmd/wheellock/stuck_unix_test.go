@@ -119,7 +119,7 @@ func TestSIGTERMIsPassedOnThoughNobodyReads(t *testing.T) {
 func TestSIGTERMEndsTheWaitThoughNobodyReads(t *testing.T) {
 	t.Parallel()
 	unheard(t, func(t *testing.T, stderr *os.File) {
-		s := fixture.Either(t)
+		s := fixture.RedisOrMini(t)
 		fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex("n").Lock)
 		w := wheellock(t, s.URL(), "run", "-wait", "forever", "n", "--", "true")
 		w.Stderr = stderr
@@ -133,7 +133,7 @@ func TestSIGTERMEndsTheWaitThoughNobodyReads(t *testing.T) {
 // TestTheStatusComesThoughNobodyReads, and the lock is released.
 func TestTheStatusComesThoughNobodyReads(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex("held").Lock)
 	for name, c := range map[string]struct {
 		status int

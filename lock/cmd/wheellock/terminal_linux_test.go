@@ -94,7 +94,7 @@ func (c *console) suspends(t *testing.T) {
 func TestACommandMayReadFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	w := inShell(t, fixture.Either(t).URL(), `"$0" run n -- sh -c 'echo name?; read x; echo "hello $x"'; read y; echo "back in the script: $y"`)
+	w := inShell(t, fixture.RedisOrMini(t).URL(), `"$0" run n -- sh -c 'echo name?; read x; echo "hello $x"'; read y; echo "back in the script: $y"`)
 	c.start(t, w)
 	c.awaits(t, "name?")
 	c.types(t, "you\n")
@@ -109,7 +109,7 @@ func TestACommandMayReadFromTheTerminal(t *testing.T) {
 func TestACommandOfAPipelineGetsTheTerminalWhenItReads(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	w := inShell(t, fixture.Either(t).URL(), `"$0" run n -- sh -c 'read x; echo "hello $x"'`)
+	w := inShell(t, fixture.RedisOrMini(t).URL(), `"$0" run n -- sh -c 'read x; echo "hello $x"'`)
 	var stdout fixture.Log
 	w.Stdout = &stdout
 	c.start(t, w)
@@ -124,7 +124,7 @@ func TestCtrlCReachesTheCommand(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			t.Parallel()
 			c := newConsole(t)
-			w := inShell(t, fixture.Either(t).URL(), `trap : INT; "$0" run n -- sh -c 'trap "exit 5" INT; echo ready >&2; while :; do sleep 0.01; done'; exit $?`)
+			w := inShell(t, fixture.RedisOrMini(t).URL(), `trap : INT; "$0" run n -- sh -c 'trap "exit 5" INT; echo ready >&2; while :; do sleep 0.01; done'; exit $?`)
 			if to == "a pipe" {
 				w.Stdout = &fixture.Log{}
 			}
@@ -144,7 +144,7 @@ func TestCtrlCEndsTheScriptToo(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			t.Parallel()
 			c := newConsole(t)
-			w := inShell(t, fixture.Either(t).URL(), `"$0" run n -- sh -c 'echo ready >&2; while :; do sleep 0.01; done'; echo went on >&2; exit 9`)
+			w := inShell(t, fixture.RedisOrMini(t).URL(), `"$0" run n -- sh -c 'echo ready >&2; while :; do sleep 0.01; done'; echo went on >&2; exit 9`)
 			if to == "a pipe" {
 				w.Stdout = &fixture.Log{}
 			}
@@ -164,7 +164,7 @@ func TestCtrlZSuspendsTheCommandAndUs(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			t.Parallel()
 			c := newConsole(t)
-			w := inShell(t, fixture.Either(t).URL(), `set -m; "$0" run n -- sh -c 'echo ready >&2; read x; echo "hello $x"'`+to+`; echo suspended; fg; echo ended`)
+			w := inShell(t, fixture.RedisOrMini(t).URL(), `set -m; "$0" run n -- sh -c 'echo ready >&2; read x; echo "hello $x"'`+to+`; echo suspended; fg; echo ended`)
 			c.start(t, w)
 			c.awaits(t, "ready")
 			c.suspends(t)
@@ -181,7 +181,7 @@ func TestCtrlZSuspendsTheCommandAndUs(t *testing.T) {
 func TestALockThatIsLostWhileSuspendedEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	s := fixture.Either(t)
+	s := fixture.RedisOrMini(t)
 	w := inShell(t, s.URL(), `set -m; "$0" run -lease 4s n -- sh -c 'echo ready; read x; echo "hello $x"'; echo suspended; read y; fg; echo "status $?"`)
 	c.start(t, w)
 	c.awaits(t, "ready")

@@ -83,7 +83,7 @@ func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bo
 	keptUp(t, func(lease time.Duration) error {
 		milliseconds = fmt.Sprintf(" %d ", lease.Milliseconds())
 		rec = &recorder{}
-		target := OneServer(fixture.Either(t))
+		target := OneServer(fixture.RedisOrMini(t))
 		target.wrap = rec.wrap
 		h := holdingOn(t, target, driver, n, lease)
 		id = h.Holder.(*timed).id

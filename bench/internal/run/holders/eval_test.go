@@ -11,7 +11,7 @@ import (
 
 func TestEvalSendsTheTextWhenTheServerForgotTheScript(t *testing.T) {
 	t.Parallel()
-	conn := fixture.Dial(t, fixture.Either(t))
+	conn := fixture.Dial(t, fixture.RedisOrMini(t))
 	for range 2 {
 		reply, err := Eval(conn, IOTimeout, script.Renew, []any{nil, 1, "absent", 1000, "", "f"})
 		require.NoError(t, err)

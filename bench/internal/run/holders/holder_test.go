@@ -18,7 +18,7 @@ import (
 // holding starts a row of n locks, named s0, s1, ..., on a server of its own.
 func holding(t *testing.T, driver string, n int, lease time.Duration) (*Holding, *redistest.Server) {
 	t.Helper()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	return holdingOn(t, OneServer(srv), driver, n, lease), srv
 }
 

@@ -11,7 +11,7 @@ import (
 
 func TestWhatIsNoClusterIsSaid(t *testing.T) {
 	t.Parallel()
-	srv := fixture.Either(t)
+	srv := fixture.RedisOrMini(t)
 	if srv.Kind() != redistest.Process {
 		t.Skip("miniredis says that it has all slots")
 	}

@@ -29,7 +29,7 @@ func (b *busy) of(kind string) (try, wait take) {
 		return func(ctx context.Context) (*lock.Held, error) { return s.TryAcquireFor(ctx, 2, time.Hour) },
 			func(ctx context.Context) (*lock.Held, error) { return s.AcquireFor(ctx, 2, time.Hour) }
 	}
-	m := fixture.Kinds(b.c, "m")[kind]
+	m := fixture.MutexKinds(b.c, "m")[kind]
 	return func(ctx context.Context) (*lock.Held, error) { return m.TryLockFor(ctx, time.Hour) },
 		func(ctx context.Context) (*lock.Held, error) { return m.LockFor(ctx, time.Hour) }
 }

@@ -65,7 +65,7 @@ func TestARefusalForTheServersStateHasChangedNothing(t *testing.T) {
 	cannotSave(t, s)
 	conn := fixture.Dial(t, s)
 	all := slices.Sorted(maps.Keys(states))
-	if !fixture.Can(t, redistest.ReplicasRule) {
+	if !fixture.HasAbilities(t, redistest.ReplicasRule) {
 		all = slices.DeleteFunc(all, func(code string) bool { return code == "NOREPLICAS" })
 	}
 	switchTo := func(command string) {

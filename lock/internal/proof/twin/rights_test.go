@@ -52,7 +52,7 @@ var redisCommands = strings.Fields(`decr decrby del exists get getset hdel hexis
 
 // limited returns connections of users who may call all commands but one.
 func limited(t *testing.T, s *redistest.Server) map[string]redis.Conn {
-	fixture.Needs(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights)
 	all := map[string]redis.Conn{}
 	for _, command := range redisCommands {
 		fixture.Do(t, s, "ACL", "SETUSER", "no-"+command, "reset", "on", ">pw", "~*", "&*", "+@all", "-"+command)
