@@ -64,7 +64,7 @@ func (a *attempt) lateHandler(read func(op string, reply resp.Reply) wire.Outcom
 }
 
 // send sends once a script that takes a's field and removes the fields whose release is pending.
-// Orphans.Begin was called. End is called when nobody has to do with the field any more: by late if the
+// Orphans.Begin was called. End is called when the attempt no longer needs the field: by late if the
 // caller has left, else by the caller.
 func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answer)) pipe.Answer {
 	call = call.With(a.k.Orphans.Named(kinds[a.Kind].family, a.Name))
@@ -130,8 +130,9 @@ func (h *Hold) firstHeld(renewed bool) *Held {
 	return &h.first
 }
 
-// newHold returns the hold that a gets, of r or, if that is nil, of no run, and what its
-// lease belongs to. a may be trying meanwhile, so seq is not its own.
+// newHold returns the hold that a gets, and the owner of its lease. The hold belongs to
+// the run r, or to no run if r is nil. The caller gives seq, because a may be trying meanwhile with
+// another one.
 func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o renewer.Owner) {
 	if r == nil {
 		h = &Hold{}

@@ -26,7 +26,8 @@
 // Only a waiter of a FairMutex keeps its field after an unknown outcome, because another field would
 // need a walk along the queue to get the same place. In the queue the number of its last sign of
 // life refuses earlier requests. A hold with such a field knows until when an earlier request may be
-// carried out. While it is held, the field is nobody's orphan. After its end it is, until then.
+// carried out. While the hold lasts, the field is no orphan. After the hold has ended, the field is an
+// orphan until that time.
 //
 // # Who owns what
 //
@@ -39,7 +40,7 @@
 // # The files
 //
 //	kind.go     which kinds there are, and the field of each
-//	calls.go    which script of a kind does what, and what its answer means
+//	calls.go    the scripts of each kind, and the meaning of their answers
 //	take.go     an acquisition begins: a mutex, a side of a RWMutex, permits; fair.go: a FairMutex
 //	            fairline.go: what the waiters of one FairMutex share
 //	attempt.go  sends one script and makes a hold of its answer; late and lost answers: claim.go
@@ -48,7 +49,7 @@
 //	extend.go   Extend, re-entry and Guard; renewing.go: who renews a hold, and whether
 //	turn.go     the scripts of one hold, one after the other
 //	unlock.go   one count less, and the end: run.go in memory, release.go by a script
-//	loss.go     the end by a loss: who is told, and in which order
+//	loss.go     the end by a loss: in which order hooks, channels and waiters learn of it
 //	longwait.go which holder a call has waited for
 //	open.go     New and Close; onclose.go: the end of all holds, see Config.ReleaseOnClose
 package hold

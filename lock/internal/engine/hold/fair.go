@@ -13,8 +13,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// fairPlace is a call that takes a FairMutex, and what it keeps in mind of its place in the
-// queue. Its fields are its goroutine's.
+// fairPlace is a call that takes a FairMutex, with the state of its place in the queue. Only the
+// call's goroutine uses the fields.
 //
 // It keeps its field after a request that was not answered. A copy of that request that comes
 // late changes nothing in the queue, because the waiter has given a later sign. If it comes when
@@ -146,8 +146,9 @@ func (k *Engine) readFair(a pipe.Answer) (wire.Outcome, wire.FairQueue) {
 }
 
 // keep keeps the field after a request whose outcome is not known. If the request may still be
-// carried out, and nobody knows until when, p takes a new field, which is to have the place of
-// this one: a copy of the request may come at any time, also long after the hold.
+// carried out, and the latest time for that is not known, p takes a new field. The new field is to
+// have the place of the old one. The old one cannot stay, because a copy of the request may come at
+// any time, also long after the hold.
 func (p *fairPlace) keep(ans pipe.Answer) {
 	_, said := ans.Err.(redis.Error)
 	switch {
@@ -180,14 +181,14 @@ const (
 	// fairGrace, and an IOTimeout, is how far ahead of the clock the score of a
 	// waiter is after each sign of life, so how long Redisson waits for one that
 	// died. It has room for a lost request and for clocks that differ by some
-	// seconds, whatever MaxPoll is. To that comes the wait of each waiter of Redisson's
-	// ahead, wire.FairPatience for most, because each of those takes as much away once,
-	// when it gets the lock or leaves. Ours change the scores of others only upwards: those
-	// behind one that lives stay at least wire.FairPatience behind it, if they are
-	// Redisson's, so a long wait drops nobody.
+	// seconds, whatever MaxPoll is. fair_take adds the wait of each Redisson waiter ahead,
+	// which is wire.FairPatience for most, because each of them subtracts its wait once, when
+	// it gets the lock or leaves. Our clients change the scores of other waiters only upwards.
+	// Redisson waiters behind a live waiter stay at least wire.FairPatience behind it, so a
+	// long wait drops no waiter.
 	fairGrace = (fairMissed + 2) * fairPeriod
-	// fairPeriod is the longest time between two signs of life, and what is
-	// believed of a sign that names none.
+	// fairPeriod is the longest time between two signs of life. It also applies to a sign
+	// that names no time.
 	fairPeriod = 2 * time.Second
 	// fairMissed is how many missing signs make a waiter dead.
 	fairMissed = 3

@@ -20,7 +20,7 @@ type fairLines struct {
 }
 
 // fairLine has what the waiters of one FairMutex in this client share. Their signs of life go
-// in one request, and its answer says to all of them who is the first in the queue.
+// in one request, and its answer names the first waiter in the queue.
 //
 // One request is under way at a time. Waiters that come meanwhile go with the next one. If a
 // request is not answered, the waiters that it was for and those that came meanwhile back off,
@@ -102,8 +102,8 @@ func (l *fairLine) ask(ctx context.Context, place wire.FairPlace, answer chan fa
 	}
 }
 
-// batchLocked takes what the next request is for. It returns nil if a request is under way or
-// nobody asks.
+// batchLocked takes the waiters of the next request. It returns nil if a request is under way or
+// no waiter asks.
 func (l *fairLine) batchLocked() []fairAsk {
 	n := min(len(l.next), maxSigns)
 	if l.asking || n == 0 {
@@ -164,7 +164,7 @@ func (l *fairLine) answered(batch []fairAsk, a pipe.Answer) {
 	}
 }
 
-// lookLocked notes who is the first in the queue. It reports whether that waiter is dead and one of
+// lookLocked notes the first waiter in the queue. It reports whether that waiter is dead and one of
 // the waiters that asked passes it over; if that fails, another one does so after a period. It
 // counts the signs of life that the first did not give, one for each period that its last sign
 // names. Only periods in which Redis answered us count.

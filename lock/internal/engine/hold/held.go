@@ -182,7 +182,7 @@ func (x *Held) notice() {
 // DropsForgotten reports whether x is dropped if it is forgotten.
 func (x *Held) DropsForgotten() bool { return x.h.k.cfg.DropForgotten }
 
-// Forget drops x, because a lock of several members of which x is one was forgotten.
+// Forget drops x, because the lock of several members to which x belongs was forgotten.
 func (x *Held) Forget() {
 	if x.DropsForgotten() && x.Renewed() && x.Valid() {
 		x.h.k.cfg.Logger.Log(record.HeldDropped, x.h.name)

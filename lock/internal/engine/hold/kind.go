@@ -14,7 +14,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Kind says of which kind of object a hold is.
+// Kind is the kind of object that a hold is of.
 type Kind uint8
 
 const (
@@ -94,7 +94,7 @@ func appendField(b []byte, id string, k Kind, o owner.Owner, seq uint64) []byte 
 	return appendTail(b, k, o, seq)
 }
 
-// appendTail appends what comes after the client's id in such a field.
+// appendTail appends the part of such a field that follows the client's id.
 func appendTail(b []byte, k Kind, o owner.Owner, seq uint64) []byte {
 	if k == Permits { // the ids, and how many
 		return permitIDs(o).appendTo(b)

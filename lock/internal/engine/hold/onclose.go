@@ -14,10 +14,10 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// ReleaseAll releases the holds that are left, for Config.ReleaseOnClose. It counts the holds
-// that were released, and those that were not or may not have been. It does not count holds that
-// a call is unlocking. Servers do not wait for each other. So it takes as long as the slowest
-// server that answers, and Config.UnlockTimeout for a server that does not answer.
+// ReleaseAll releases the holds that are left, for Config.ReleaseOnClose. unreleased includes
+// holds whose release is not certain. A hold that a call is unlocking is in neither number. Servers
+// do not wait for each other. So ReleaseAll takes as long as the slowest server that answers, and
+// Config.UnlockTimeout for a server that does not answer.
 func (k *Engine) ReleaseAll() (released, unreleased int) {
 	all := k.Table.All()
 	slices.SortFunc(all, func(a, b *Hold) int { return cmp.Compare(a.seq, b.seq) }) // as they were taken
@@ -107,7 +107,7 @@ func (r *releasing) sendAll(ctx context.Context, holds []*Hold) {
 	r.claim(holds) // they are left
 }
 
-// claim ends the leases of holds, and returns those of which nobody did that before.
+// claim ends the leases of holds. It returns the holds whose lease had not ended before.
 func (r *releasing) claim(holds []*Hold) []*Hold {
 	before := len(r.claimed)
 	for _, h := range holds {
@@ -158,7 +158,7 @@ func (r *releasing) note(h *Hold, a pipe.Answer) {
 	}
 }
 
-// await waits until at most so many requests are under way; false if ctx ends before.
+// await waits until at most most requests are under way. It returns false if ctx ends before.
 func (r *releasing) await(ctx context.Context, most int) bool {
 	for {
 		r.mu.Lock()
@@ -184,7 +184,7 @@ func (r *releasing) takeFailed() (failed []*Hold, idle bool) {
 	return failed, r.underWay == 0
 }
 
-// end returns how many were released. What is answered later does not count.
+// end returns how many holds were released. It does not count holds whose answer comes later.
 func (r *releasing) end() (released int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

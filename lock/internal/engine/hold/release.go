@@ -71,7 +71,7 @@ func (k *Engine) listening(name string) listening {
 	return m
 }
 
-// runEnd is the end of a run by a release that so many subscribers were told of.
+// runEnd is the end of a run by a release. told is how many subscribers received its message.
 func (m listening) runEnd(told int64) locktable.RunEnd {
 	end := locktable.RunEnd{Others: told - m.ours, Heard: m.heard + uint64(m.ours), RoundTrip: time.Since(m.began)}
 	if m.wait > 0 {

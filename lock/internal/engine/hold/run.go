@@ -58,7 +58,7 @@ func (h *Hold) run() *run {
 	return nil
 }
 
-// appendTail appends what comes after the client's id in the field.
+// appendTail appends the part of the field that follows the client's id.
 func (r *run) appendTail(b []byte) []byte {
 	return appendTail(b, Mutex, r.owner, r.seq)
 }

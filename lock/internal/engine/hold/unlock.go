@@ -180,7 +180,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 
 // released is called when the last one of h has ended as it should. A waiter of a FairMutex keeps its
 // field after a request that was not answered. If a copy of that request may still take the field
-// again, the field is now left to the orphans. While it is held, it is nobody's orphan.
+// again, the field is now left to the orphans. While the hold lasted, the field was no orphan.
 func (h *Hold) released(ctx context.Context) {
 	if h.kind == Fair && h.openFor() > 0 {
 		h.releaseLater()
@@ -206,7 +206,7 @@ type Unlocks struct {
 	servers sync.Map // by network.Server: *answering
 }
 
-// answering is what is known of a server.
+// answering records whether a server answers.
 type answering struct {
 	answers atomic.Uint64 // calls that ended well
 	silent  atomic.Bool   // stays so

@@ -40,7 +40,7 @@ func (Unowned[H]) Follows(H, bool) bool                    { return false }
 func (Unowned[H]) Take(H)                                  {}
 func (Unowned[H]) RefuseDeadlock(H) wire.Outcome           { return wire.Outcome{} }
 
-// Request says for whom a Waiter takes its object.
+// Request is the part of a call's arguments that its Waiter needs.
 type Request struct {
 	Owner   owner.Owner // owner.Nobody for an object without owners
 	Joint   bool        // other calls may have the same owner, and hold the object

@@ -2,10 +2,10 @@ package locktable
 
 import "github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 
-// Most locks are free, and nobody else of the client wants them. So the first call for a Mutex
-// asks Redis without a queue. It is only noted by its name. The queue is made when it has
-// something to say: when another call comes, when a hold of that name becomes known, or when the
-// try brings nothing. It then is as if the call had joined it and had begun its try there.
+// Most locks are free, and no other call of the client wants them. So the first call for a Mutex
+// asks Redis without a queue. The shard only notes the call under its name. The queue is made when it is
+// needed: when another call comes, when a hold of that name becomes known, or when the try brings
+// nothing. Then the state is the same as if the call had joined the queue and had begun its try there.
 
 // asksAloneLocked notes w as the one call that asks for its Mutex, and reports whether it may:
 // no queue, no hold of this client and no stranger is known there.
@@ -51,7 +51,7 @@ func (s *shard[H]) queueOfLocked(k Key) *queue[H] {
 }
 
 // aloneEndsLocked is called when w has asked without a queue, by w's own goroutine. It reports
-// whether there is none still. Nobody makes one for w after that, or has w in mind.
+// whether there is still no queue. After that no call makes a queue for w or refers to w.
 func (s *shard[H]) aloneEndsLocked(w *Waiter[H]) bool {
 	w.alone = false
 	if w.q != nil {

@@ -100,7 +100,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 }
 
 // metLocked returns this client's exclusive hold of w's name, if it has one, after Redis has refused
-// w. Redis has said that the lock is held, but not by whom.
+// w. Redis has said that the lock is held, but has not named the holder.
 func (w *Waiter[H]) metLocked() (ours H, doubtful bool) {
 	var none H
 	if ours = w.shard.liveLocked(w.key.Name, owner.Nobody); ours == none {
@@ -128,7 +128,7 @@ func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool
 	return false
 }
 
-// backOff waits after an unknown outcome of which the queue's Probe knows nothing.
+// backOff waits after an unknown outcome that the queue's Probe does not count.
 func (w *Waiter[H]) backOff(ctx context.Context) {
 	_ = wait.Pause(ctx, w.table.cfg.Closing, wait.Backoff(w.table.cfg.Random, w.unknowns))
 	w.unknowns++

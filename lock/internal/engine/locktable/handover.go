@@ -109,8 +109,8 @@ func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
 	}
 }
 
-// RunEnd says that a release ended a run of hand-overs, and told so many others: they
-// have their turn first.
+// RunEnd says that a release ended a run of hand-overs. Others is how many other subscribers
+// received the release. They have their turn first.
 type RunEnd struct {
 	Others    int64
 	Heard     uint64        // messages of the channel before those with which the others release

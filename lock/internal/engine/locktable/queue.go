@@ -11,8 +11,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 )
 
-// queue has the callers of a client for one object, as long as there are any. Its Line says
-// who is next, and its Probe when that caller asks Redis. shard.mu guards it.
+// queue has the callers of a client for one object, as long as there are any. Its Line chooses
+// the next caller, and its Probe decides when that caller asks Redis. shard.mu guards the queue.
 type queue[H Hold] struct {
 	key Key // immutable until it has ended
 
@@ -90,7 +90,7 @@ func (s *queues[H]) all() iter.Seq[*queue[H]] {
 const pace = 2 * time.Millisecond
 
 // fairTogether is in how many groups the signs of life of a client's waiters for a FairMutex are
-// sent in each period. So many calls of a script, and not one for each waiter.
+// sent in each period. Each group is one call of a script.
 const fairTogether = 16
 
 // quietPolls is the number of MaxPolls for which a refusal counts, while the subscription is
@@ -271,8 +271,8 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 	return ended
 }
 
-// goneLocked tells the queues of h's name, those that know of h, that h has ended. It
-// returns what is not needed any more, see dropLocked.
+// goneLocked tells the queues of h's name that know of h that h has ended. It returns the
+// queues that are not needed any more, see dropLocked.
 func (s *shard[H]) goneLocked(h H, r RunEnd, sounding bool) (ended [2]*queue[H]) {
 	mode := h.Mode()
 	if mode == Permit {

@@ -35,9 +35,9 @@ func (k sharedKey) compare(other sharedKey) int {
 type shard[H Hold] struct {
 	table *Table[H] // immutable
 
-	// Beside mu, so that a call that meets nobody takes mu for what it does alone. Who counts
-	// a call looks at closed after that, and Close at the calls after it has set closed: one
-	// of them sees the other.
+	// Atomic, so that counting a call does not need mu. A call is counted before it reads
+	// closed, and Close sets closed before it reads calls. So at least one of the two sees
+	// the other.
 	calls  atomic.Int64 // acquisitions and unlocks that are under way
 	closed atomic.Bool  // Close began; set under mu
 
@@ -47,7 +47,7 @@ type shard[H Hold] struct {
 	older     map[string][]H        // the holds by name in whose place another was put, see keepLocked; nil while there was none
 	shared    map[sharedKey][]H     // the holds of modes of which a name may have many; nil while there was none
 	many      int                   // how many are in older and shared
-	heldFor   float64               // in seconds: how long holds that are no more were held, less the time from Table.start at which those of now began
+	heldFor   float64               // seconds held by ended holds, minus the start times of present holds, counted from Table.start
 	queues    queues[H]             // of calls that take what they name
 	alone     map[string]*Waiter[H] // calls by the names of Mutexes that ask without a queue; nil while there was none
 	watched   watched[H]            // of them
@@ -62,7 +62,8 @@ type shard[H Hold] struct {
 // heldLocked is how many holds there are.
 func (s *shard[H]) heldLocked() int { return s.holds.n + s.many }
 
-// changedLocked is called when the number of holds may have changed, with what it was.
+// changedLocked is called when the number of holds may have changed. before is the number
+// before the change.
 func (s *shard[H]) changedLocked(before int) {
 	if more := s.heldLocked() - before; more != 0 {
 		s.heldFor -= float64(more) * time.Since(s.table.start).Seconds()
@@ -78,7 +79,7 @@ func (s *shard[H]) heldForLocked() float64 {
 func enterable[H Hold](h H) bool { return !h.Leaving() && !h.Over() }
 
 // liveLocked returns the exclusive hold of a name that its owner o can re-enter, or nil. With
-// owner.Nobody it returns that of any owner.
+// owner.Nobody it returns the hold of any owner.
 func (s *shard[H]) liveLocked(name string, o owner.Owner) (none H) {
 	fits := func(h H) bool { return enterable(h) && (o == owner.Nobody || h.Owner() == o) }
 	if h := s.holds.get(name); h != none && fits(h) {
@@ -178,8 +179,7 @@ func (s *shard[H]) removeLocked(h H) bool {
 	return true
 }
 
-// appendAllLocked appends all holds, those that share a name in an order that is the same each
-// time.
+// appendAllLocked appends all holds. Holds that share a name come in the same order each time.
 func (s *shard[H]) appendAllLocked(holds []H) []H {
 	for h := range s.holds.all() {
 		holds = append(holds, h)

@@ -47,8 +47,8 @@ type Table[H Hold] struct {
 	busy   atomic.Int32   // shards in which there were holds or calls ever since Close began; all of them before that
 	timers sync.WaitGroup // of shards
 
-	// Most queues and waiters last for one try. Those of one Table are not used by
-	// another, which may be in another bubble of testing/synctest.
+	// Most queues and waiters last for one try. Each Table reuses only its own, because
+	// another Table may be in another bubble of testing/synctest.
 	spareQueues, spareWaiters sync.Pool
 
 	shards [shards]shard[H]

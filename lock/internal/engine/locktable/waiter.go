@@ -88,9 +88,9 @@ func (w *Waiter[H]) End() {
 // Waited reports whether it had to wait until now.
 func (w *Waiter[H]) Waited() bool { return w.waited }
 
-// Forecast returns what may follow the try that runs. If the try brings a hold, so many hand-overs may
-// follow inside the client. If it is refused, and no message reaches this client, the next try comes in
-// again; 0 if a message may.
+// Forecast returns what may follow the try that runs. If the try brings a hold, up to handOvers
+// hand-overs may follow inside the client. If the try is refused and no message reaches this client, the
+// next try comes after again. again is 0 if a message may reach it.
 func (w *Waiter[H]) Forecast() (handOvers int64, again time.Duration) { return w.more, w.again }
 
 // Told reports, of a call that asks by itself, whether a message led to the try that runs.
@@ -114,7 +114,7 @@ type turn[H Hold] struct {
 }
 
 // Run is the body of the call. It returns when the waiter has what it wants, or leaves. The Outcome
-// is that of the last try, and says if the call ended for another reason.
+// is the outcome of the last try. Its End is set if the call ended for another reason.
 func (w *Waiter[H]) Run(ctx context.Context) wire.Outcome {
 	defer w.leave()
 	for wait.Ended(ctx) == nil {
@@ -159,8 +159,7 @@ func (w *Waiter[H]) Run(ctx context.Context) wire.Outcome {
 	return w.left()
 }
 
-// look reads w's instruction, and begins what it says. At the first time w joins its
-// queue.
+// look reads w's instruction and begins to follow it. At its first call, w joins its queue.
 func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 	table, s := w.table, w.shard
 	var ended *queue[H]
@@ -245,8 +244,8 @@ func (w *Waiter[H]) wakeLocked() {
 	}
 }
 
-// warnAfter is how long a wait goes on before it is warned about. If the lock is one of
-// this very client, it may be that of an owner that was lost on the way.
+// warnAfter is how long a wait goes on before it is warned about. If this very client holds
+// the lock, the caller may have lost the owner that is in the holder's context.
 const warnAfter = 10 * time.Second
 
 // wait waits until w is woken or, if it is to ask Redis next, until that is due. It

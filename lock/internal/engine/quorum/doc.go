@@ -45,7 +45,7 @@
 // milliseconds before it asks. The time is random. It is longer the more often in a row the call
 // has asked after a release and got some of the members but no majority. So two processes that
 // take members from each other stop doing that. Other attempts do not count. Each poll takes the
-// members that a holder lacks, and is in nobody's way.
+// members that a holder lacks, and delays no other process.
 //
 // An owner that already has a member re-enters it, so its call asks although others wait. Two
 // calls of one owner never ask at the same time. Each would count the members that the other has

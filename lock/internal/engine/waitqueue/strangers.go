@@ -137,7 +137,7 @@ func (s *Strangers) noteRelease(now Instant) {
 }
 
 // Heard records how many messages came since the last answered probe began. If messages is 0,
-// some may have been missed. Only the first messages count, so many messages do not make a
+// some may have been missed. Only the first messages count. Further messages do not make a
 // pause longer.
 func (s *Strangers) Heard(now Instant, messages uint64) {
 	switch {
