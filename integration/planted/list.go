@@ -257,6 +257,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/keeper", run: "^TestASilentServerChangesNoShare$"}},
 	},
 	{
+		name: "keeper-probes-without-pauses", file: "lock/keeper/core.go",
+		breaks: "a Keeper makes no pauses between two probes while Redis is down",
+		before: "\tcase c.isDown() && now.Before(c.resume):\n",
+		after:  "\tcase false:\n",
+		tests:  []tests{ofKeepers},
+	},
+	{
 		name: "channel-is-not-redissons", file: "lock/internal/format/keys/keys.go",
 		breaks: "a release is told on a channel to which Redisson does not listen",
 		before: "channel       = \"redisson_lock__channel\"",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -56,8 +57,10 @@ type housekeeper struct {
 	taken  map[*object]*grant // Taken was called, and Ended has not returned
 	leaves bool               // Close was called
 	left   bool               // Close has returned, and said that nothing is left
-	down   time.Time          // since when its server cannot be reached; zero if it can be
-	before uint64             // what it had asked then
+
+	// Only the oracle uses these.
+	down    period // in which its server cannot be reached; what it has asked is counted
+	failing period // in which it knows that; tries that failed are counted
 }
 
 // visit is a call of Taken, with what follows.
@@ -317,23 +320,38 @@ func (w *world) keepers() {
 	}
 }
 
-// few checks that a Keeper asks little of a server that cannot be reached: until 8 tries have failed
-// all names may be tried, and then there are pauses that grow.
+// few checks that a Keeper asks little of a server that cannot be reached. Until 8 tries have failed all
+// names may be tried. Then there are pauses of at least 75 ms, which grow twofold.
 func (k *housekeeper) few() {
 	w, now := k.world, time.Now()
-	st := k.Stats()
-	asked := st.Tries + st.Looks
+	st, names := k.Stats(), len(w.objects)
 	if !k.client.networks[0].(*link).unreachable() {
-		k.down = time.Time{}
+		k.down, k.failing = period{}, period{}
 		return
 	}
-	if k.down.IsZero() {
-		k.down, k.before = now, asked
-	}
 	const before, probes = 8, 10
-	if most := 2 * (before + 2*len(w.objects) + probes); asked-k.before > uint64(most) {
-		w.fail("the Keeper of client %d has asked %d times in %v, while its server could not be reached", k.client.id, asked-k.before, now.Sub(k.down))
+	if n, d := k.down.count(now, st.Tries+st.Looks); n > 2*(before+2*names+probes) {
+		w.fail("the Keeper of client %d has asked %d times in %v, while its server could not be reached", k.client.id, n, d)
 	}
+	if !st.Failing {
+		k.failing = period{}
+	} else if n, d := k.failing.count(now, st.Failed); n > names+2+bits.Len64(uint64(d/(75*time.Millisecond))) {
+		w.fail("the Keeper of client %d has tried %d times in %v, while it knew that its server could not be reached", k.client.id, n, d)
+	}
+}
+
+// period is a time in which something is counted.
+type period struct {
+	began  time.Time // zero if it has not begun
+	before uint64    // the count then
+}
+
+// count returns by how much the count has grown since the period began, which may be now.
+func (p *period) count(now time.Time, count uint64) (n int, d time.Duration) {
+	if p.began.IsZero() {
+		*p = period{now, count}
+	}
+	return int(count - p.before), now.Sub(p.began)
 }
 
 // unreachable reports whether nothing arrives now.
