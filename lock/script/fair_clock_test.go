@@ -84,3 +84,38 @@ func TestAFairReleaseOfManyPlacesLeavesTheOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestAFairReleaseWakesTheNextToo if the first waiter may be dead, because its last sign of life is old.
+func TestAFairReleaseWakesTheNextToo(t *testing.T) {
+	server := fixture.Server(t)
+	conn, ears := fixture.Dial(t, server), redis.PubSubConn{Conn: fixture.Dial(t, server)}
+	require.NoError(t, ears.Subscribe("channel:w0", "channel:w1", "channel:w2"))
+	for range 3 {
+		ears.Receive()
+	}
+	clock, err := redis.Int64s(conn.Do("TIME"))
+	require.NoError(t, err)
+	now := clock[0] * 1000
+	queue, scores, signs := keys.FairQueue("f"), keys.FairScores("f"), keys.FairSigns("f")
+	const doubt = 50_000
+	for _, test := range []struct {
+		ahead []int64 // how far the scores are ahead of the clock
+		told  int64
+	}{
+		{[]int64{2 * doubt, 2 * doubt, 2 * doubt}, 1},
+		{[]int64{doubt / 2, 2 * doubt, 2 * doubt}, 2},
+		{[]int64{doubt / 2, doubt / 2, 2 * doubt}, 3},
+		{[]int64{2 * doubt, doubt / 2, doubt / 2}, 1},
+	} {
+		fixture.DoOn(t, conn, "FLUSHALL")
+		fixture.DoOn(t, conn, "HSET", "f", "c:1:1", "1")
+		for i, ahead := range test.ahead {
+			field := fmt.Sprint("w", i)
+			fixture.DoOn(t, conn, "RPUSH", queue, field)
+			fixture.DoOn(t, conn, "ZADD", scores, now+ahead, field)
+			fixture.DoOn(t, conn, "HSET", signs, field, fmt.Sprint("1@", now))
+		}
+		require.EqualValues(t, 1+test.told, fixture.DoOn(t, conn, "EVAL", script.FairRelease.Text(), 4, "f", queue, scores, signs,
+			"c:1:1", "channel", now, doubt, "publish"), "%v", test.ahead)
+	}
+}
