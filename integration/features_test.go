@@ -96,7 +96,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// describeFeatures is a line for each feature and the row.
+// describeFeatures returns a line for each feature, and the row for the table in lock/SERVERS.md.
 func describeFeatures(software redistest.Software, tried map[string]string) string {
 	var lines, nots []string
 	for _, f := range features {

@@ -45,8 +45,8 @@ var volatile = []struct {
 	{regexp.MustCompile(`faultproxy: nobody can connect; (no answer in time)`), "$1"}, // the second dial, if there was time for it
 }
 
-// Compare compares rows with the file, and with what the sources in dirs say. but are texts that
-// are not to be looked for, by the reason.
+// Compare compares rows with the table in the file, and with the texts of errors in the sources in
+// dirs. but lists, by reason, the texts that need no row.
 func Compare(t *testing.T, file string, rows []Row, dirs []string, but map[string][]string) {
 	t.Helper()
 	var b strings.Builder
@@ -114,7 +114,7 @@ func chain(err error) []error {
 
 var verb = regexp.MustCompile(`%(\[\d\])?[+#.0-9]*[a-zA-Z]`)
 
-// occurs reports whether text, in which verbs stand for anything, is in all.
+// occurs reports whether all contains text. A formatting verb in text matches anything.
 func occurs(text, all string) bool {
 	parts := verb.Split(text, -1)
 	for i := range parts {
@@ -231,5 +231,5 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// Of returns the error of a call with two results.
+// Of takes both results of a call and returns its error.
 func Of[T any](_ T, err error) error { return err }

@@ -26,12 +26,12 @@ type conn struct {
 
 // answer is what a client gets for a command.
 type answer struct {
-	ours   bool   // it does not come from the server
-	reply  []byte // in the place of the server's, if there is one
-	drop   bool   // the client does not get it
-	mute   bool   // nor anything after it
-	hangUp bool   // the connection ends here
-	script bool   // it counts as unanswered until then
+	ours   bool   // the proxy answers, and the server does not get the command
+	reply  []byte // if set, the client gets this instead of the server's reply
+	drop   bool   // the client does not get this answer
+	mute   bool   // the client gets no later answer either
+	hangUp bool   // the connection ends instead of this answer
+	script bool   // the command calls a script, so Proxy.unanswered counts it until it is answered
 }
 
 func (p *Proxy) serve(client net.Conn) {
@@ -117,7 +117,7 @@ func (c *conn) forwardCommands() {
 	}
 }
 
-// applyFate applies the fate of a command.
+// applyFate applies the fate of a command. It returns false if the connection is to end.
 func (c *conn) applyFate(cmd Command) bool {
 	if strings.HasSuffix(strings.ToUpper(cmd.Args[0]), "SUBSCRIBE") {
 		c.subscribed.Store(true)
@@ -148,7 +148,8 @@ func (c *conn) sendCommand(cmd Command) bool {
 	return err == nil
 }
 
-// queueAnswer says what the client gets for a command, which is not sent before.
+// queueAnswer notes the answer to a command before the command is sent, so that no reply comes
+// too early. An answer of our own is delivered at once if it is next.
 func (c *conn) queueAnswer(a answer) bool {
 	c.mu.Lock()
 	switch {

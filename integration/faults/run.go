@@ -355,7 +355,7 @@ func (s *scene) close() error {
 	return os.RemoveAll(s.dir)
 }
 
-// keepFiles copies what a failed run has left to where it stays.
+// keepFiles copies the files of a failed run to a directory that is not removed.
 func (s *scene) keepFiles(res Result) (string, error) {
 	dir := s.Keep
 	if dir == "" {

@@ -3,7 +3,7 @@
 //
 //	go run ./integration/planted
 //
-// list.go has the bugs, each of which breaks a promise of the documents. A bug is a
+// list.go has the bugs. Each of them breaks a promise of the documents. A bug is a
 // short edit of one file: the text before, the text after, a sentence about the
 // broken promise, and the tests that must fail. Nothing in the checkout is changed, because
 // go test -overlay replaces the file during the build.
@@ -12,12 +12,12 @@
 //	-only REGEX  plants the bugs whose names match
 //	-part K/N    plants every Nth bug, from the Kth on; K is 0 to N-1
 //	-v           prints the output of the tests, too
-//	-simulate N  runs the simulation of the product in place of a bug's tests, with N small worlds
-//	             for each of two workers and a part of that of other kinds
-//	-generate N  draws N bugs by -seed in the packages of -in, and plants these. The tests are those
-//	             of their package, and behind them the simulation and those of lock and of world. A
-//	             drawn bug that survives is reported and is no error: many of them change nothing that
-//	             anybody can see
+//	-simulate N  runs the simulation of the product in place of a bug's tests. Each of two workers
+//	             runs N small worlds, and a tenth or a twentieth as many worlds of each other kind
+//	-generate N  draws N bugs by -seed in the packages of -in, and plants these. It runs the
+//	             tests of the bug's package, then the simulation, then the tests of lock and of world.
+//	             A drawn bug that survives is reported and is no error, because many of them change no
+//	             visible behaviour
 //
 // A line says for each bug which test has found it. A bug "survives" if its
 // tests pass: then a test is missing. The exit code is 1 if a bug survives, if

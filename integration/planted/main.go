@@ -36,19 +36,19 @@ type bug struct {
 // edit is one more of a bug.
 type edit struct{ file, before, after string }
 
-// edits are all of them.
+// edits returns all edits of b.
 func (b bug) edits() []edit {
 	return append([]edit{{b.file, b.before, b.after}}, b.also...)
 }
 
-// tests are those of a package that must find a bug.
+// tests are the tests of one package that must find a bug.
 type tests struct {
 	pkg string // "./lock"
 	run string // for go test -run; empty: all
 	// limit is how long they may take; 0 is maxTime. A bug may make tests hang.
 	limit time.Duration
-	// worlds is what WHEELLOCK_SIMULATE is for the tests of the simulation: so many small worlds for each
-	// of two workers, and a tenth or a twentieth as many of other kinds. They end with the first find.
+	// worlds is the value of WHEELLOCK_SIMULATE for the tests of the simulation. Each of two workers runs
+	// this many small worlds, and a tenth or a twentieth as many of each other kind. A find ends the run.
 	worlds int
 }
 
@@ -113,8 +113,8 @@ func (b bug) writeOverlay(root, dir string) (string, error) {
 
 var failed = regexp.MustCompile(`(?m)^(?:--- FAIL: (\S+)|panic: test timed out.*)`)
 
-// plant runs the tests that must find b, and returns those that failed first. It
-// returns an empty string if all pass.
+// plant runs the tests that must find b. It returns the names of the failed tests of the first
+// package with a failure, or an empty string if all tests pass.
 func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (foundBy string, err error) {
 	overlay, err := b.writeOverlay(root, dir)
 	if err != nil {
@@ -181,7 +181,7 @@ var (
 	broken = regexp.MustCompile(`(?m)(?:BROKEN: |^\s*panic: )(.*)$`)
 )
 
-// describeFind is what the simulation says of a find: after how many worlds, and what was broken.
+// describeFind returns the number of worlds before a find of the simulation, and the promise that was broken.
 func describeFind(out string) (said string) {
 	if n := worlds.FindStringSubmatch(out); n != nil {
 		said = " after " + n[1] + " worlds"

@@ -11,8 +11,8 @@ import (
 // The name of a goroutine is the name of its creator and a number, which counts the goroutines of
 // this creator. So a goroutine has the same name each time that a seed is simulated.
 
-// Born returns f as what a goroutine runs that the running one makes. f may be run more than
-// once.
+// Born wraps f, the function of a goroutine that the running goroutine makes. The new goroutine
+// gets a name. f may run more than once.
 func Born(f func()) func() {
 	s := current.Load()
 	if s == nil {
@@ -67,7 +67,7 @@ func (s *Scheduler) registerRunning(name string, times *int) {
 	s.goroutine[goroutine()] = g
 }
 
-// drawPriorityLocked is what a goroutine of that name begins with.
+// drawPriorityLocked returns the first priority of a goroutine of that name.
 func (s *Scheduler) drawPriorityLocked(name string) float64 {
 	if name == "" {
 		return s.rng.Float64()

@@ -79,7 +79,7 @@ type Scheduler struct {
 // goroutineState is a goroutine that has met a point.
 type goroutineState struct {
 	name         string        // the same in each run of a seed; empty if it is not known
-	children     int           // that it has named
+	children     int           // how many goroutines it has named
 	flips        int           // that it has asked for
 	draws        int           // of Float64
 	since        int           // the step at which it has stopped
@@ -151,7 +151,7 @@ func (s *Scheduler) Stopped() string {
 	return fmt.Sprint(counts)
 }
 
-// Standing is for how long any goroutine was held up, and until when one was.
+// Standing returns for how long at least one goroutine was held up, and when the last one went on.
 func (s *Scheduler) Standing() (total time.Duration, last time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -147,7 +147,8 @@ func (k *Keeper) look() {
 	k.looking = false
 }
 
-// grantedLocked calls Taken, or releases a lock that is not to be kept.
+// grantedLocked calls Taken, or releases the lock if it is not to be kept, because its name was given up
+// or the bound was lowered meanwhile.
 func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 	e.held = held
 	keep := k.core.grant(e, time.Now())

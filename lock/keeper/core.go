@@ -42,7 +42,8 @@ const (
 	states
 )
 
-// news is what was heard of a name while it was asked about, so that the answer may be older.
+// news is what a message said of a name while a request about it was under way. The answer to that
+// request may be older than the message.
 type news uint8
 
 const (
@@ -91,8 +92,8 @@ type entry struct {
 	taken   time.Time
 }
 
-// core decides what is asked, when, and what follows from each answer. It does no I/O, has no
-// clock and no goroutine. Keeper.mu guards it.
+// core decides when the Keeper asks about a name, and handles the answers. It does no I/O, and has
+// no clock and no goroutine. Keeper.mu guards it.
 type core struct {
 	look      time.Duration  // immutable
 	atOnce    int            // immutable
@@ -263,9 +264,9 @@ func (c *core) nextLooks() (batch []*entry) {
 	return batch
 }
 
-// looked is for a look that found ttl: 0 if nobody has the name, less than 0 if it has no end. If
-// unknown, the look got no answer, and a try follows. It returns how long the name rests, 0 if it does
-// not.
+// looked handles the result of a look at a name. ttl is 0 if the name is free, and less than 0 if its
+// lock has no TTL. If unknown, the look got no answer, and a try follows. rest is how long the name
+// rests before it is asked about again, 0 if it does not rest.
 func (c *core) looked(e *entry, ttl time.Duration, unknown bool) (rest time.Duration) {
 	switch {
 	case e.state != looking: // it was dropped
@@ -350,7 +351,7 @@ func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 	return ttl + afterLease + time.Duration(c.random()*float64(leaseSpread))
 }
 
-// fail is for a try of which it is not known what it did, or which Redis answered with an error.
+// fail handles a try whose outcome is unknown, or that Redis answered with an error.
 func (c *core) fail(e *entry, now time.Time) (rest time.Duration) {
 	c.streak++
 	if c.isDown() && !now.Before(c.resume) {

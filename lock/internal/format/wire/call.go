@@ -18,7 +18,7 @@ type Call struct {
 	Least int64
 }
 
-// With appends the fields that a script removes, because nobody holds them any more.
+// With appends the fields that a script removes, because their holds have ended.
 func (c Call) With(fields []string) Call {
 	c.Args = c.Args.AddStrings(fields)
 	return c

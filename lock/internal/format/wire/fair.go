@@ -83,7 +83,7 @@ func ReadFair(reply resp.Reply) (o Outcome, q FairQueue) {
 	return q.Refusal(), q
 }
 
-// readFirst reads what is left of the holder's lease, and who is the first in the queue.
+// readFirst reads the remaining lease of the holder, and the first waiter in the queue.
 func readFirst(values []any) (q FairQueue, ok bool) {
 	pttl, ok1 := values[0].(int64)
 	who, ok2 := values[1].([]byte)

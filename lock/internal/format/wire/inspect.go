@@ -42,7 +42,7 @@ type Key struct {
 // Field is one of a hash.
 type Field struct{ Name, Value string }
 
-// Holders are the names of the fields but that of a RWMutex' mode.
+// Holders returns the names of the fields, without the field for the mode of a RWMutex.
 func (k Key) Holders() []string {
 	var names []string
 	for _, f := range k.Fields {
