@@ -115,3 +115,22 @@ func TestTTLManyKeepsTheAnswersThatCameInTime(t *testing.T) {
 		srv.SetDelay(0)
 	})
 }
+
+// A name that occurs again and again is tried as often.
+func TestTryLockManyTriesEveryOccurrenceOfAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := locktest.New(t, lock.Config{})
+		tries := c.TryLockMany(t.Context(), []string{"a", "b", "a", "a", "b", "a"})
+		for i, try := range tries {
+			if i < 2 {
+				require.NoError(t, try.Err)
+				continue
+			}
+			require.ErrorIs(t, try.Err, lock.ErrNotAcquired, i)
+			require.Nil(t, try.Held)
+		}
+		for _, err := range lock.UnlockMany(t.Context(), []*lock.Held{tries[0].Held, tries[1].Held}) {
+			require.NoError(t, err)
+		}
+	})
+}
