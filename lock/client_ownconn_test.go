@@ -58,7 +58,8 @@ func TestADialFunctionOfTheProgramsMakesEveryConnection(t *testing.T) {
 			require.NoError(t, held.Unlock(bounded.Context(t)))
 			require.Positive(t, calls.Load())
 			require.NoError(t, c.Close(bounded.Context(t)))
-			require.Zero(t, open.Load(), "Close closes what the function has made")
+			// A dial that cannot be ended may outlast Close, and is closed then.
+			require.Eventually(t, func() bool { return open.Load() == 0 }, time.Minute, time.Millisecond, "Close closes what the function has made")
 		})
 	}
 }
