@@ -198,7 +198,7 @@ var bugs = []bug{
 		breaks: "a Keeper tries many names at once while Redis is down",
 		before: "\tcase c.isDown() && busy > 0:\n",
 		after:  "\tcase false:\n",
-		tests:  []tests{{pkg: "./lock/keeper", run: "^TestCoreInAnyOrder$"}},
+		tests:  []tests{{pkg: "./lock/keeper", run: "^TestWhileRedisIsDownOneNameIsAskedForAtATime$"}},
 	},
 	{
 		name: "keeper-does-not-tell-a-loss", file: "lock/keeper/ask.go",

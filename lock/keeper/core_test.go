@@ -400,3 +400,43 @@ func TestPausesGrowFromProbeToProbe(t *testing.T) {
 		}
 	}
 }
+
+func TestWhileRedisIsDownOneNameIsAskedForAtATime(t *testing.T) {
+	names := make([]string, 3*failuresInARow)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	c, entries := asked(Config{Look: time.Second}, names...)
+	now := time.Unix(1, 0)
+	for _, e := range entries[:failuresInARow] {
+		require.False(t, c.isDown())
+		c.fail(e, now)
+	}
+	require.True(t, c.isDown())
+	for _, e := range entries[failuresInARow:] {
+		c.fail(e, now)
+	}
+	for _, e := range entries {
+		c.wake(e)
+	}
+	c.nextLooks() // without looks all are asked for
+	for _, pause := range []time.Duration{firstPause, 2 * firstPause} {
+		e, wait := c.next(now)
+		require.Nil(t, e)
+		require.Equal(t, pause, wait)
+		now = now.Add(wait)
+		e, _ = c.next(now)
+		require.NotNil(t, e)
+		next, wait := c.next(now)
+		require.Nil(t, next, "one probe is under way")
+		require.Zero(t, wait, "its answer leads on")
+		c.fail(e, now)
+	}
+	now = now.Add(longestPause)
+	e, _ := c.next(now)
+	c.refuse(e, time.Minute)
+	for range 2 {
+		e, _ := c.next(now)
+		require.NotNil(t, e, "Redis answers again")
+	}
+}
