@@ -16,7 +16,7 @@ import (
 //
 // An Exchange writes requests with their limits, finds the request to which an answer belongs, and
 // says what follows from the answer. It completes no request and closes nothing: its user does, see
-// conn, replicatedConn and package renewer.
+// conn, Replicated and package renewer.
 //
 //	          Write                          Next                 judge
 //	requests ───────▶ stamped, in flight ─────────▶ the oldest ──────────▶ Verdict
@@ -25,7 +25,7 @@ import (
 //	   ASKING                                    an error: the connection is not usable
 //
 // One goroutine may write while another reads. After an error of Write or Next the connection is
-// not usable, and TakeAll returns the requests that have no answer.
+// not usable, and takeAll returns the requests that have no answer.
 type Exchange struct {
 	// immutable
 	cfg   *Config
@@ -175,8 +175,8 @@ func (x *Exchange) popLocked() (r *Request, ofAsking bool) {
 	return r, false
 }
 
-// TakeAll returns the requests that have no answer, oldest first, and forgets them.
-func (x *Exchange) TakeAll() []*Request {
+// takeAll returns the requests that have no answer, oldest first, and forgets them.
+func (x *Exchange) takeAll() []*Request {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.inflight.takeAll()

@@ -168,7 +168,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 		require.LessOrEqual(t, answered, 1, "it is said once for a connection")
 		answeredMemory := x.inflight.list[:x.inflight.answered]
 		var left, wantLeft []any
-		for _, r := range x.TakeAll() {
+		for _, r := range x.takeAll() {
 			if r.question == noQuestion {
 				left = append(left, r)
 			}

@@ -32,7 +32,7 @@ type Pipe struct {
 	dialsEarly      bool       // the writer dials although no request is queued
 	wasWarmed       bool       // dialsEarly was set since the last connection was made
 
-	leadable    atomic.Pointer[conn] // live, if a caller may lead it; nil otherwise. Changed under conn.mu
+	leadable    atomic.Pointer[conn] // live, if a caller may lead it; nil otherwise. Changed under its mutex
 	callerBatch [1]*Request          // what a caller writes; of the one that does
 
 	wg sync.WaitGroup // writer and readers

@@ -190,7 +190,7 @@ func (p *Replicated) sendBatch(conn *Exchange, batch []*Request) bool {
 	usable := true
 	var taken []*Request
 	for len(batch) > 0 {
-		stamp := time.Now() // the hold counts from here, before the wait for replicas
+		began := time.Now()
 		err := p.write(conn, batch)
 		var again []*Request
 		for range batch {
@@ -198,11 +198,11 @@ func (p *Replicated) sendBatch(conn *Exchange, batch []*Request) bool {
 			var reply resp.Reply
 			var refusal error
 			if err == nil {
-				r, reply, refusal, err = conn.Next(max(p.cfg.Timeout-time.Since(stamp), time.Millisecond))
+				r, reply, refusal, err = conn.Next(max(p.cfg.Timeout-time.Since(began), time.Millisecond))
 			}
 			if err != nil {
 				p.cfg.Failed(err)
-				p.fail(slices.Concat(taken, again, conn.TakeAll()), err)
+				p.fail(slices.Concat(taken, again, conn.takeAll()), err)
 				return false
 			}
 			if refusal == nil && tookLock(reply) {
