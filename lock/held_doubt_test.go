@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -357,5 +358,63 @@ func TestWhatMayHaveALongLeaseIsGivenBackAfterALongOutage(t *testing.T) {
 				require.Empty(t, srv.Locks())
 			})
 		})
+	}
+}
+
+// TestNotSentIsSaidOnlyWhereNoTryWasSent: Redis may have carried out a try whose answer was lost,
+// although another try of the same call was not sent.
+func TestNotSentIsSaidOnlyWhereNoTryWasSent(t *testing.T) {
+	calls := map[string]func(context.Context, *lock.Client, *lock.Held) error{
+		"acquire": func(ctx context.Context, c *lock.Client, _ *lock.Held) error {
+			_, err := c.Mutex("b").Lock(ctx)
+			return err
+		},
+		"reenter": func(ctx context.Context, c *lock.Client, held *lock.Held) error {
+			_, err := c.Mutex("a").Lock(held.Context(ctx))
+			return err
+		},
+		"semaphore_take": func(ctx context.Context, c *lock.Client, _ *lock.Held) error {
+			return c.Semaphore("c").Acquire(ctx, 1)
+		},
+	}
+	tries := []struct {
+		what  string
+		begin func(link *locktest.Link, script string)
+		want  error
+	}{
+		{"none was sent", func(link *locktest.Link, _ string) {
+			link.Cut()
+		}, lock.ErrNotSent},
+		{"the first was sent", func(link *locktest.Link, script string) {
+			link.CutAfter(script)
+			time.AfterFunc(time.Millisecond, link.Cut)
+		}, lock.ErrUnknown},
+		{"the last was sent", func(link *locktest.Link, script string) {
+			link.Cut()
+			link.HangAfter(script)
+			time.AfterFunc(2*time.Second, link.Mend)
+		}, lock.ErrUnknown},
+	}
+	for script, call := range calls {
+		for _, tr := range tries {
+			t.Run(script+", "+tr.what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					link := locktest.NewServer(t).Link()
+					c := link.Client(lock.Config{})
+					held, err := c.Mutex("a").TryLock(t.Context())
+					require.NoError(t, err)
+					tr.begin(link, script)
+					time.Sleep(time.Microsecond) // the client has seen the cut
+					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+					defer cancel()
+					err = call(ctx, c, held)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					for _, e := range []error{lock.ErrNotSent, lock.ErrUnknown} {
+						require.Equal(t, e == tr.want, errors.Is(err, e), "%v", err)
+					}
+					link.Mend()
+				})
+			})
+		}
 	}
 }

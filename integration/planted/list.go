@@ -29,7 +29,7 @@ var bugs = []bug{
 		breaks: "the outcome of a request that was not sent is unknown",
 		before: "\tcase isNotSent(op, a):\n",
 		after:  "\tcase isNotSent(op, a) && a.Err == nil:\n",
-		tests:  []tests{{pkg: "./lock/locktest", run: "^TestASlowServerCarriesOutWhatItIsAsked$"}},
+		tests:  []tests{{pkg: "./lock", run: "^TestNotSentIsSaidOnlyWhereNoTryWasSent$"}},
 	},
 	{
 		name: "password-of-credentials-is-shown", file: "lock/internal/transport/endpoint/dial.go",
@@ -269,6 +269,13 @@ var bugs = []bug{
 		before: "channel       = \"redisson_lock__channel\"",
 		after:  "channel       = \"redisson_lock_channel\"",
 		tests:  []tests{{pkg: "./lock/internal/format/keys", run: "^TestDerivedNamesAreRedissons$"}},
+	},
+	{
+		name: "last-try-alone-is-told", file: "lock/internal/engine/locktable/failed.go",
+		breaks: "a call says that it was not sent, although an earlier try of it was",
+		before: "\tcase w.unsure && o.Result == wire.NotSent:\n",
+		after:  "\tcase false:\n",
+		tests:  []tests{{pkg: "./lock", run: "^TestNotSentIsSaidOnlyWhereNoTryWasSent$"}},
 	},
 	{
 		name: "alone-call-is-twice-for-its-owner", file: "lock/internal/engine/locktable/alone.go",

@@ -16,6 +16,12 @@ import (
 // failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last
 // says how it ended.
 func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over bool) {
+	switch w.unsure = w.unsure || o.Result == wire.Unknown; {
+	case w.unsure && o.Result == wire.NotSent:
+		o.Result = wire.Unknown
+	case w.unsure && w.last.Result == wire.NotSent:
+		w.last = o
+	}
 	if t.Do == waitqueue.DoReenter {
 		return w.notReentered(ctx, o)
 	}

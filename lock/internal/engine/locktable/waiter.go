@@ -43,6 +43,7 @@ type Waiter[H Hold] struct {
 	again    time.Duration     // and in how long it tries again, because no message reaches it; 0: one may
 	spread   float64           // from 0 to 1: how much sooner it tries again than MaxPoll
 	last     wire.Outcome      // of the last try that was answered, or failed
+	unsure   bool              // Redis may have carried out a try that it has not answered
 	told     bool              // of its last try: a message had come since the one before
 	waited   bool              // it had to wait
 	unknowns int               // unknown outcomes in a row, but for those that the queue's Probe counts
