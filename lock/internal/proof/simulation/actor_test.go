@@ -233,6 +233,7 @@ func (p *player) take(ctx context.Context, a act, o *object, outer *grant) *gran
 		}
 	}
 	c := &call{object: o, client: p.client, waits: !a.Try, reads: g.reads}
+	ctx = context.WithValue(ctx, callKey{}, c)
 	asked := a.For
 	if g.renewed {
 		asked = lease
@@ -284,6 +285,7 @@ func (p *player) take(ctx context.Context, a act, o *object, outer *grant) *gran
 	w.mu.Lock()
 	delete(w.calls, c)
 	w.mu.Unlock()
+	w.checkUnsent(c, err)
 	g.safe = g.renewed && (outer == nil || outer.safe)
 	if err != nil {
 		w.tell("client %d: %s of %s: %v", p.client.id, how, o.name, err)

@@ -407,7 +407,11 @@ func (l *link) Send(ctx context.Context, key string, call wire.Call, late func(p
 			l.learn()
 			continue
 		}
-		if _, said := a.Err.(redis.Error); a.Err != nil && !said && !a.Left && !errors.Is(a.Err, l.cfg.Closed) {
+		_, said := a.Err.(redis.Error)
+		if c != nil && a.Err != nil && !said {
+			noteUnanswered(ctx, call.Script)
+		}
+		if a.Err != nil && !said && !a.Left && !errors.Is(a.Err, l.cfg.Closed) {
 			l.unanswered.Add(1)
 		}
 		return a

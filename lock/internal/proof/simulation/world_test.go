@@ -2,9 +2,11 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/points"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // The settings of all clients. Times are short, so that more happens in a world.
@@ -201,8 +204,32 @@ func (c *counted) Unlock(ctx context.Context) error {
 type call struct {
 	object *object
 	client *client
-	waits  bool // as long as that takes
-	reads  bool // of a read-write lock
+	waits  bool         // as long as that takes
+	reads  bool         // of a read-write lock
+	open   atomic.Int64 // scripts that were sent for it and not answered
+}
+
+// callKey is the key of a context's call.
+type callKey struct{}
+
+// takes are the scripts by which a call takes something.
+var takes = []*script.Script{
+	script.Acquire, script.Reenter, script.FairTake, script.RwRead, script.RwReadReenter, script.RwWrite,
+	script.PermitTake, script.SemaphoreTake,
+}
+
+// noteUnanswered notes that a script was sent and not answered for the call of ctx, if there is one.
+func noteUnanswered(ctx context.Context, s *script.Script) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok && slices.Contains(takes, s) {
+		c.open.Add(1)
+	}
+}
+
+// checkUnsent checks the error with which c has ended: ErrNotSent says that nothing was done.
+func (w *world) checkUnsent(c *call, err error) {
+	if n := c.open.Load(); n > 0 && errors.Is(err, lock.ErrNotSent) && !c.object.kind.several() {
+		w.fail("client %d: Redis has not answered %d scripts of a call for %s, which ended with %v", c.client.id, n, c.object.name, err)
+	}
 }
 
 // running is the time without that for which goroutines were held up.
