@@ -55,7 +55,7 @@ const (
 const (
 	// tunedLooks is how many times as long a name rests whose releases are heard. So most looks come
 	// when the lease ends that the one before found.
-	tunedLooks = 3
+	tunedLooks = 4
 	// looksAtOnce is how many names one look asks about at most.
 	looksAtOnce = 512
 	// failuresInARow is how many tries must fail one after the other before the core

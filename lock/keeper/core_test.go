@@ -229,8 +229,8 @@ func TestANameRestsUntilItMayBeFree(t *testing.T) {
 		{false, 3 * time.Second, 3*time.Second + time.Millisecond, 3*time.Second + afterLease + leaseSpread},
 		{false, 0, 7 * time.Second, 9 * time.Second},
 		{false, 1, time.Millisecond, afterLease + leaseSpread + 1},
-		{true, -1, 21 * time.Second, 27 * time.Second},
-		{true, time.Minute, 21 * time.Second, 27 * time.Second},
+		{true, -1, 28 * time.Second, 36 * time.Second},
+		{true, time.Minute, 28 * time.Second, 36 * time.Second},
 		{true, 20 * time.Second, 20*time.Second + time.Millisecond, 20*time.Second + afterLease + leaseSpread},
 	} {
 		for _, random := range []float64{0, 0.5, math.Nextafter(1, 0)} {

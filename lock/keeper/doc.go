@@ -30,11 +30,10 @@
 //     is at once (P43). All names of a server share one connection for messages.
 //   - A name whose holder has died is looked at when the holder's lease ends, or up to
 //     200 ms later, and asked for if it is free. 50,000 names that another process
-//     kept were 2,350 looks per second, 1.4 % of a core for the client, and 0.6 % for
-//     Redis.
+//     kept cost the client 0.7 % of a core (bench/BENCHMARKS.md).
 //   - A look asks Redis how long the key of a name still lives, for up to 512 names
 //     at a time. A name is looked at when the lease ends that the last look found, and
-//     after Config.Look at the latest; three times as long, if its messages come.
+//     after Config.Look at the latest; four times as long, if its messages come.
 //   - At most Config.AtOnce tries are under way, and at most Config.PerSecond, or a
 //     twentieth more, begin in a second. When 8 tries have failed in a row, all names
 //     share one probe at a time (P44), with pauses that grow from 100 ms to 5 s, more

@@ -389,7 +389,7 @@ func TestANameThatIsFreeWithoutAMessageIsTakenAtALook(t *testing.T) {
 		for _, name := range sorted(50) {
 			srv.Delete(name)
 		}
-		time.Sleep(3*look + 100*time.Millisecond)
+		time.Sleep(4*look + 100*time.Millisecond)
 		require.Equal(t, sorted(50), b.kept())
 	})
 }
