@@ -2,7 +2,7 @@
 // process of its own against the same server; it prints a line of JSON for each run and then the
 // tables, with the median of the runs.
 //
-//	go run ./lockbench [-rows pairs,lone,onekey,processes,beside,held] [-impls wheellock,redsync] [-duration 2s] [-runs 5] [-redis ADDR]
+//	go run ./lockbench [-rows pairs,lone,onekey,processes,beside,held,kept] [-impls wheellock,redsync] [-duration 2s] [-runs 5] [-redis ADDR]
 //
 // Without -redis it starts a redis-server of its own. Critical sections are empty, except in the row
 // beside. The settings of each rival are in impls.go.
@@ -40,6 +40,11 @@ type result struct {
 	Share     float64 `json:"strangers_share,omitempty"`   // of the acquisitions, in percent
 	Refused   float64 `json:"strangers_refused,omitempty"` // of its tries of 5 s, in percent
 	Won       float64 `json:"strangers_won,omitempty"`     // of the releases at which it waited, in percent
+	Core      float64 `json:"client_percent,omitempty"`    // of a core, that this process used
+	RedisCore float64 `json:"redis_percent,omitempty"`     // of a core, that Redis used
+	RSS       float64 `json:"rss_mib,omitempty"`           // of this process
+	Routines  int     `json:"goroutines,omitempty"`        // of this process
+	Taken     float64 `json:"taken_s,omitempty"`           // until all names were taken
 	Errors    int     `json:"errors"`                      // calls that failed for another reason than the end of the run
 }
 
@@ -64,6 +69,11 @@ var (
 	share     = column{Name: "stranger's turns %", Of: func(r result) float64 { return r.Share }, Form: "%.1f"}
 	refused   = column{Name: "its refusals %", Of: func(r result) float64 { return r.Refused }, Form: "%.1f"}
 	won       = column{Name: "of releases it waited at, won %", Of: func(r result) float64 { return r.Won }, Form: "%.1f"}
+	core      = column{Name: "client % of a core", Of: func(r result) float64 { return r.Core }, Form: "%.2f"}
+	redisCore = column{Name: "Redis % of a core", Of: func(r result) float64 { return r.RedisCore }, Form: "%.2f"}
+	rss       = column{Name: "RSS MiB", Of: func(r result) float64 { return r.RSS }, Form: "%.0f"}
+	routines  = column{Name: "goroutines", Of: func(r result) float64 { return float64(r.Routines) }, Form: "%.0f"}
+	takenIn   = column{Name: "all taken s", Of: func(r result) float64 { return r.Taken }, Form: "%.2f"}
 	failed    = column{Name: "errors", Of: func(r result) float64 { return float64(r.Errors) }, Form: "%.0f"}
 )
 
@@ -117,6 +127,13 @@ var tables = []rows.Table[result]{
 		Measure: measureHeld,
 		Columns: []column{perLock, gos, failed},
 	},
+	{
+		Name: "kept", Title: "%d names that another process keeps, with its renewals, and how long it takes to have them when it releases all",
+		Counts:  []int{50_000},
+		Impls:   []string{"keeper", "loop"},
+		Measure: measureKept,
+		Columns: []column{core, redisCore, rss, routines, takenIn, failed},
+	},
 }
 
 var (
@@ -134,6 +151,10 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "worker-beside" {
 		workBeside(os.Args[2:])
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "worker-kept" {
+		workKept(os.Args[2:])
 		return
 	}
 	rows.Main(tables, 2*time.Second, 5, func() ([]string, func(), error) {
