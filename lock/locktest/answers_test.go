@@ -267,6 +267,7 @@ func TestCallsAreWhatTheServerCarriedOut(t *testing.T) {
 		srv.Pause()
 		_, err = client.Mutex("job").TryLock(t.Context())
 		require.ErrorIs(t, err, lock.ErrUnknown)
+		synctest.Wait() // its connection has ended
 		before = link.Calls()
 		srv.Resume()
 		time.Sleep(time.Second)
