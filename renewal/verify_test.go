@@ -103,7 +103,9 @@ func TestVerifyOfOneLease(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 2}, w.Stats().Lost)
 		count := b.count()
-		require.InDelta(t, 11, float64(count), 2, "each once, and some because they are due")
+		there := len(hs) - 2
+		require.GreaterOrEqual(t, count, there)
+		require.LessOrEqual(t, count, 2*there, "a lease is asked about again if it was in flight at Verify")
 		require.True(t, hs[1].lease.Release())
 		hs[1].lease.Verify()
 		require.NotPanics(t, new(renewal.Lease).Verify)
