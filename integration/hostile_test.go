@@ -127,11 +127,15 @@ func withPatience(do func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// untilKnown repeats a call whose few milliseconds have passed before Redis answered: then a busy machine
-// has said nothing of the lock.
-func untilKnown(do func(context.Context) error) func(context.Context) error {
+// untilKnown repeats a call of a few milliseconds, which is twice as long each time, until Redis has
+// answered it. On a busy machine the milliseconds pass before that, and say nothing of the lock.
+func untilKnown(do func(context.Context, time.Duration) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return fixture.RetryUntilKnown(func() error { return do(ctx) })
+		within := 5 * time.Millisecond
+		return fixture.RetryUntilKnown(func() error {
+			within *= 2
+			return do(ctx, within)
+		})
 	}
 }
 
@@ -150,7 +154,9 @@ func mutexOperations(m mutexLike) []operation {
 	return []operation{
 		{"TryLock", lockAndUnlock(m.TryLock)},
 		{"TryLockFor", lockAndUnlock(func(ctx context.Context) (*lock.Held, error) { return m.TryLockFor(ctx, time.Second) })},
-		{"TryLockWithin", untilKnown(lockAndUnlock(func(ctx context.Context) (*lock.Held, error) { return m.TryLockWithin(ctx, 10*time.Millisecond) }))},
+		{"TryLockWithin", untilKnown(func(ctx context.Context, within time.Duration) error {
+			return lockAndUnlock(func(ctx context.Context) (*lock.Held, error) { return m.TryLockWithin(ctx, within) })(ctx)
+		})},
 		{"Lock", withPatience(lockAndUnlock(m.Lock))},
 		{"Inspect", func(ctx context.Context) error { _, err := m.Inspect(ctx); return err }},
 		{"TTL", func(ctx context.Context) error { _, err := m.TTL(ctx); return err }},
@@ -265,7 +271,7 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Minute})
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, h := range hostiles {
