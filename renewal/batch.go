@@ -45,15 +45,15 @@ type Batch struct {
 	// owned by the goroutine in Renew
 	owners       []Owner // of the leases as taken, even of leases that end meanwhile
 	outcomes     []outcome
-	live         []int
-	isNotRenewed []bool  // at the last Send: the store must not extend the lease
+	live         []int   // the indexes of the leases that the last Send wrote
+	isNotRenewed []bool  // by lease, at the last Send: the store must not extend it
 	sent         bool    // Send has called write
-	stamp        instant // before the first byte
+	stamp        instant // before the first byte of the first Send
 	err          error   // why there is no answer
 
 	// guarded by lane.mu
-	began   instant       // when it was filled
-	flight  group         // the leases
+	began   instant       // when the batch was filled
+	flight  group         // the leases that have not left the batch, by index
 	limited bool          // the leases failed together before
 	writing bool          // Send is in progress
 	written chan struct{} // closed when writing ends; nil if nobody waits for it

@@ -36,13 +36,14 @@ func (t instant) plus(d time.Duration) instant {
 // epoch is a time in which the machine was not suspended and the wall clock was not
 // set. It is immutable. All durations count from the watchdog's start.
 type epoch struct {
-	from     time.Duration // when it was noticed, by the monotonic clock
+	from     time.Duration // when its beginning was noticed, by the monotonic clock
 	ahead    time.Duration // how far the wall clock has moved against the monotonic clock
 	slept    time.Duration // how long the machine was suspended
-	previous *epoch        // the epoch before it; nil if that is the watchdog's start or was forgotten
+	previous *epoch        // the epoch before; nil in the first epoch and in the oldest that is remembered
 }
 
-// maxEpochs is how many epochs are remembered, for requests that were sent in one of them.
+// maxEpochs is how many epochs are remembered. An answer may confirm a request that was sent
+// in an earlier epoch; see instantOf.
 const maxEpochs = 4
 
 // copyNewest returns a copy of the newest n epochs of e.
@@ -66,7 +67,8 @@ func (w *Watchdog) readClocks(t time.Time) (mono, ahead time.Duration) {
 	return mono, ahead
 }
 
-// epochFits reports whether the wall clock can have been so far ahead in the epoch e.
+// epochFits reports whether e may be the epoch of a moment at which the wall clock was that
+// far ahead.
 func (w *Watchdog) epochFits(e *epoch, ahead time.Duration) bool {
 	return (ahead - e.ahead).Abs() <= w.cfg.Tick
 }
@@ -82,8 +84,8 @@ func (w *Watchdog) now() instant {
 }
 
 // instantOf returns the instant of t, when a request was sent. If it is unclear whether the
-// machine was suspended before t or after it, at returns the earlier instant. The
-// caller must have called now after t.
+// machine was suspended before t or after t, instantOf returns the earlier instant, which is
+// the safe side. The caller must have called now after t.
 func (w *Watchdog) instantOf(t time.Time) instant {
 	mono, ahead := w.readClocks(t)
 	for e := w.epoch.Load(); e != nil; e = e.previous {
@@ -94,8 +96,8 @@ func (w *Watchdog) instantOf(t time.Time) instant {
 	return instant(mono)
 }
 
-// timerTime returns t for Go's timers, which run by the monotonic clock. If the machine
-// is suspended, the result is later than t from then on.
+// timerTime returns the instant t as a time for Go's timers, which run by the monotonic
+// clock. If the machine is suspended before t, the result is later than t.
 func (w *Watchdog) timerTime(t instant) time.Time {
 	w.now() // notices a suspension
 	return w.base.Add(time.Duration(t) - w.epoch.Load().slept)
@@ -108,7 +110,9 @@ func (w *Watchdog) currentEpoch() *epoch {
 	e := w.epoch.Load()
 	_, ahead := w.readClocks(time.Now())
 	mono, again := w.readClocks(time.Now())
-	ahead = max(ahead, again) // a process that is stopped between its two clocks, of which the wall clock is read first, reads too little
+	// time.Now reads the wall clock first and then the monotonic clock. If the process is
+	// stopped between the two, ahead is too small, so the larger of two results counts.
+	ahead = max(ahead, again)
 	slept := e.slept + max(ahead-e.ahead, 0)
 	if w.suspendedTime != nil {
 		slept = max(w.suspendedTime()-w.suspendedBefore, e.slept)
@@ -121,6 +125,7 @@ func (w *Watchdog) currentEpoch() *epoch {
 	return e
 }
 
+// clockPeriod returns how often the clocks are compared.
 func (cfg Config) clockPeriod() time.Duration {
 	return min(max(cfg.TTL/30, minClockPeriod), maxClockPeriod)
 }
@@ -149,7 +154,7 @@ func (w *Watchdog) armClockLocked() {
 	}
 }
 
-// stopClockLocked is for Close.
+// stopClockLocked stops the comparisons, for Close.
 func (w *Watchdog) stopClockLocked() {
 	if w.clock != nil && w.clock.Stop() {
 		w.wg.Done()
@@ -160,10 +165,10 @@ func (w *Watchdog) stopClockLocked() {
 func (w *Watchdog) compareClocks() {
 	defer w.wg.Done()
 	e := w.currentEpoch()
-	now := w.now() // once, or what stands still in between would go unseen
-	if still := w.standstill(now); still != nil {
-		w.lastStandstill.Store(still)
-		w.standstillTime.Add(int64(still.to - still.from))
+	now := w.now() // read once, because a standstill between two readings would go unseen
+	if p := w.findStandstill(now); p != nil {
+		w.lastStandstill.Store(p)
+		w.standstillTime.Add(int64(p.to - p.from))
 	}
 	w.lastComparison.Store(int64(now))
 	lanes := w.snapshotLanes()
@@ -205,18 +210,19 @@ func (ln *Lane) correctTimers() {
 		return
 	}
 	now := ln.dog.now()
-	for _, c := range ln.groupsLocked() {
-		c.armed = never
-		c.armLocked(now)
+	for _, g := range ln.groupsLocked() {
+		g.armed = never
+		g.armLocked(now)
 	}
 }
 
-// period is a time from from to to.
+// period is the time between two instants.
 type period struct{ from, to instant }
 
-// standstill returns the time until now in which compareClocks should have been called and was not,
-// because the process or the machine stood still. It returns nil if that is short.
-func (w *Watchdog) standstill(now instant) *period {
+// findStandstill returns the period from when compareClocks was due until now, in which the
+// process or the machine stood still. It returns nil if compareClocks is late by less than a
+// clockPeriod.
+func (w *Watchdog) findStandstill(now instant) *period {
 	due := instant(w.lastComparison.Load()).plus(w.cfg.clockPeriod())
 	if now < due.plus(w.cfg.clockPeriod()) {
 		return nil
@@ -224,10 +230,11 @@ func (w *Watchdog) standstill(now instant) *period {
 	return &period{due, now}
 }
 
-// stoodStill reports whether the process stood still at the instant end.
-func (w *Watchdog) stoodStill(end instant) bool {
-	// compareClocks notes a standstill before it ends it, so it is looked for in the other order.
-	for _, p := range []*period{w.standstill(w.now()), w.lastStandstill.Load()} {
+// stoodStillAt reports whether the process stood still at the instant end.
+func (w *Watchdog) stoodStillAt(end instant) bool {
+	// compareClocks stores lastStandstill before lastComparison. This code reads them in the
+	// opposite order. Otherwise it could miss a standstill that compareClocks is just noting.
+	for _, p := range []*period{w.findStandstill(w.now()), w.lastStandstill.Load()} {
 		if p != nil && p.from <= end && end <= p.to {
 			return true
 		}

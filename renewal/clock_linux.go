@@ -13,14 +13,16 @@ const (
 	clockBoottime  = 7
 )
 
-// suspensions returns a function that says how long the machine was suspended since it
-// was started, or nil if this system cannot tell.
-func suspensions() func() time.Duration {
+// findSuspensionClock returns a function that returns how long the machine was suspended since
+// it was started. It returns nil if this system cannot tell.
+func findSuspensionClock() func() time.Duration {
 	if _, ok := gettime(clockBoottime); !ok {
 		return nil
 	}
 	return func() (slept time.Duration) {
-		for range 3 { // a process that is stopped between its two clocks reads too much
+		// If the process is stopped between the two readings, the difference is too large.
+		// The third reading shows that, and all are repeated.
+		for range 3 {
 			mono, _ := gettime(clockMonotonic)
 			boot, _ := gettime(clockBoottime)
 			slept = boot - mono
@@ -38,5 +40,5 @@ func gettime(clock uintptr) (time.Duration, bool) {
 	return time.Duration(t.Nano()), errno == 0
 }
 
-// whySuspended is the text of Suspended.
+// whySuspended is the text of the Reason Suspended.
 const whySuspended = "this process, or its machine, was stopped for too long"

@@ -132,11 +132,11 @@ func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
 		require.InDelta(t, time.Minute, w.Stats().Still, float64(2*time.Second))
 		long := hs[301]
 		require.True(t, long.lease.Valid())
-		require.Equal(t, s.left(long.key)-w.Margin(10*time.Hour), time.Until(long.lease.Deadline()), "shorter by the sleep")
+		require.Equal(t, s.timeLeft(long.key)-w.Margin(10*time.Hour), time.Until(long.lease.Deadline()), "shorter by the sleep")
 		fresh := s.hold(t, ln, renewedFor(30*time.Second))
 		time.Sleep(time.Minute)
 		require.True(t, fresh.lease.Valid())
-		require.Greater(t, s.left(fresh.key), 19*time.Second)
+		require.Greater(t, s.timeLeft(fresh.key), 19*time.Second)
 	})
 }
 
@@ -176,7 +176,7 @@ func TestAShortSleepOfTheMachineLosesNothing(t *testing.T) {
 		require.Zero(t, w.Stats().Since(before).Still, "nobody sleeps")
 		for _, h := range hs {
 			require.True(t, h.lease.Valid())
-			require.Greater(t, s.left(h.key), w.Margin(30*time.Second))
+			require.Greater(t, s.timeLeft(h.key), w.Margin(30*time.Second))
 		}
 	})
 }
@@ -246,7 +246,7 @@ func TestTrustEndedByTheWallClockDoesNotComeBack(t *testing.T) {
 		for _, h := range hs {
 			require.Equal(t, []renewal.Reason{renewal.Suspended}, h.reasons())
 		}
-		require.Positive(t, s.count(), "some were renewed meanwhile")
+		require.Positive(t, s.countRenewed(), "some were renewed meanwhile")
 	})
 }
 
@@ -269,7 +269,7 @@ func TestAWallClockSetForwardLosesNothing(t *testing.T) {
 		}
 		require.Empty(t, w.Stats().Lost)
 		for _, h := range hs {
-			require.Greater(t, s.left(h.key), 15*time.Second)
+			require.Greater(t, s.timeLeft(h.key), 15*time.Second)
 		}
 	})
 }
@@ -306,7 +306,7 @@ func TestASleepThatTheWallClockHidesIsNoticed(t *testing.T) {
 		s.sleepUnseen(20 * time.Second)
 		time.Sleep(1200 * time.Millisecond)
 		require.True(t, h.lease.Valid())
-		require.Greater(t, s.left(h.key), 28*time.Second, "it was overdue")
+		require.Greater(t, s.timeLeft(h.key), 28*time.Second, "it was overdue")
 		s.sleepUnseen(time.Minute)
 		time.Sleep(1200 * time.Millisecond)
 		require.False(t, h.lease.Valid())
@@ -335,7 +335,7 @@ func TestASleepBeforeTheAnswerCountsForAnAcquisition(t *testing.T) {
 					continue
 				}
 				require.NoError(t, err)
-				require.Equal(t, s.left(h.key)-w.Margin(30*time.Second), time.Until(h.lease.Deadline()))
+				require.Equal(t, s.timeLeft(h.key)-w.Margin(30*time.Second), time.Until(h.lease.Deadline()))
 				later := time.Now()
 				time.Sleep(time.Millisecond)
 				s.suspend(2 * time.Second)
@@ -358,7 +358,7 @@ func TestASmallStepOfTheWallClockIsNoSleep(t *testing.T) {
 		require.Equal(t, end, h.lease.Deadline())
 		time.Sleep(time.Nanosecond)
 		require.False(t, h.lease.Valid())
-		require.Greater(t, s.left(h.key), 10*time.Millisecond, "if it was a sleep, there is time left all the same")
+		require.Greater(t, s.timeLeft(h.key), 10*time.Millisecond, "if it was a sleep, there is time left all the same")
 	})
 }
 

@@ -73,9 +73,9 @@ func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 			written = append(written, c)
 		}
 	}
-	for _, c := range ln.groupsLocked() {
-		for i := len(c.leases) - 1; i >= 0; i-- {
-			if l := c.leases[i]; l != nil {
+	for _, g := range ln.groupsLocked() {
+		for i := len(g.leases) - 1; i >= 0; i-- {
+			if l := g.leases[i]; l != nil {
 				gone = append(gone, l)
 				l.loseLocked(ln, Closed)
 			}

@@ -113,7 +113,8 @@ func (cfg Config) margin(ttl time.Duration) time.Duration {
 	return min(margin, ttl/4)
 }
 
-// slack is the width of a window; see Watchdog.window.
+// slack is the width of a window (see Watchdog.floorToWindow), and so how exactly the
+// package times what is not at a slot.
 func (cfg Config) slack() time.Duration {
 	return max(min(cfg.TTL/300, maxSlack), cfg.Tick)
 }

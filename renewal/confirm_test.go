@@ -24,12 +24,12 @@ func TestConfirmAsksOnceAndSoon(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 2}, w.Stats().Lost)
-		require.InDelta(t, 9, s.count(), 1, "each that is renewed once, and some because they are due")
+		require.InDelta(t, 9, s.countRenewed(), 1, "each that is renewed once, and some because they are due")
 		require.Equal(t, left, hs[10].lease.Deadline(), "a fixed lease is not extended")
 		hs[0].lease.Confirm()
 		require.NotPanics(t, new(renewal.Lease).Confirm)
 		time.Sleep(10 * time.Second)
-		require.InDelta(t, 18, s.count(), 2, "the others keep their due times")
+		require.InDelta(t, 18, s.countRenewed(), 2, "the others keep their due times")
 	})
 }
 
@@ -46,7 +46,7 @@ func TestConfirmOfALeaseThatIsAskedAboutTakesNoAnswerAway(t *testing.T) {
 			h.lease.Confirm()
 		}
 		require.True(t, h.lease.Valid())
-		require.LessOrEqual(t, s.count(), 41, "one at a time")
+		require.LessOrEqual(t, s.countRenewed(), 41, "one at a time")
 	})
 }
 
@@ -58,7 +58,7 @@ func TestAYesThatMayBeOlderThanTheDoubtIsAskedForAgain(t *testing.T) {
 			w, ln := newLane(t, s, renewal.Config{})
 			h := s.hold(t, ln, renewedFor(30*time.Second))
 			s.setFault(func() fault { return fault{after: time.Second} })
-			for w.Stats().InFlight == 0 || s.count() == 0 {
+			for w.Stats().InFlight == 0 || s.countRenewed() == 0 {
 				time.Sleep(time.Millisecond)
 			}
 			if gone {
@@ -68,7 +68,7 @@ func TestAYesThatMayBeOlderThanTheDoubtIsAskedForAgain(t *testing.T) {
 			h.lease.Confirm()
 			time.Sleep(2 * time.Second)
 			require.Equal(t, !gone, h.lease.Valid())
-			require.Equal(t, found, s.count())
+			require.Equal(t, found, s.countRenewed())
 		})
 	}
 }

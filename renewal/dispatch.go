@@ -28,8 +28,8 @@ func (ln *Lane) runBatch(b *Batch) bool {
 	return true
 }
 
-// fillBatchLocked fills b from the queue, nearest end of trust first, and returns
-// the latest end of trust in it.
+// fillBatchLocked fills b from the queue, nearest end of trust first, and returns the latest
+// end of trust of the leases in b.
 func (ln *Lane) fillBatchLocked(b *Batch, now instant) instant {
 	room, limit := ln.dog.cfg.MaxBatch, ln.queue[0].limit
 	if b.limited = limit > 0; b.limited {
@@ -37,12 +37,12 @@ func (ln *Lane) fillBatchLocked(b *Batch, now instant) instant {
 	}
 	end := instant(0)
 	for {
-		c := ln.queue[0]
-		n := min(room, len(c.leases))
-		end = max(end, b.fillLocked(c.leases[len(c.leases)-n:]))
-		c.leases = c.leases[:len(c.leases)-n]
-		if c.live -= n; c.live == 0 {
-			ln.dropGroupLocked(c)
+		g := ln.queue[0]
+		n := min(room, len(g.leases))
+		end = max(end, b.fillLocked(g.leases[len(g.leases)-n:]))
+		g.leases = g.leases[:len(g.leases)-n]
+		if g.live -= n; g.live == 0 {
+			ln.dropGroupLocked(g)
 		}
 		room -= n
 		if room == 0 || b.limited || len(ln.queue) == 0 || ln.queue[0].limit > 0 {
@@ -87,7 +87,7 @@ func (ln *Lane) applyOutcomes(b *Batch) (rest time.Duration, recovered <-chan st
 		sent = b.stamp
 	}
 	answered := ln.noteAnswerLocked(b)
-	yes := dog.trustFrom(b.stamp, dog.cfg.TTL)
+	renewedTrust := dog.trustFrom(b.stamp, dog.cfg.TTL)
 	report := BatchReport{Lane: ln.name, Leases: len(b.owners), Took: time.Duration(now - sent), Err: b.err}
 	lag := instant(0)
 	unsure := b.flight.leases[:0] // the leases with an unknown outcome, moved to the front
@@ -109,7 +109,7 @@ func (ln *Lane) applyOutcomes(b *Batch) (rest time.Duration, recovered <-chan st
 			unsure = append(unsure, l)
 		default:
 			report.Renewed++
-			ln.applyRenewedLocked(l, sent, now, yes)
+			ln.applyRenewedLocked(l, sent, now, renewedTrust)
 		}
 	}
 	report.Lag = time.Duration(lag)
@@ -137,23 +137,23 @@ func (b *Batch) emptyLocked() {
 	b.owners, b.outcomes, b.sent, b.err = b.owners[:0], b.outcomes[:0], false, nil
 }
 
-// applyRenewedLocked notes a positive answer for l, and files l until it is due again.
-func (ln *Lane) applyRenewedLocked(l *Lease, sent, now, yes instant) {
+// applyRenewedLocked records a positive answer for l, and schedules l for its next due time.
+func (ln *Lane) applyRenewedLocked(l *Lease, sent, now, renewedTrust instant) {
 	// An answer to a request that was written before Verify may be the old server's.
 	l.mustVerify = sent < ln.lastVerify || l.flags&doubted != 0
 	l.home, l.fails, l.moves, l.flags = nil, 0, 0, 0
 	isNotRenewed := l.isNotRenewed()
 	if !isNotRenewed {
-		l.trustLocked(yes)
+		l.trustLocked(renewedTrust)
 	}
 	switch {
 	case l.mustVerify:
 		ln.scheduleLocked(l, now, now)
 		return
 	case isNotRenewed, sent < l.due:
-		// Because of Verify, the store was asked about l before its due time. l keeps its
-		// due time, so that leases that are verified together are not renewed together
-		// ever after.
+		// Verify or Confirm had the store asked about l before its due time. l keeps its due
+		// time. Otherwise leases that are verified together would be renewed together from
+		// then on.
 		ln.scheduleLocked(l, l.due, now)
 		return
 	}
@@ -163,15 +163,15 @@ func (ln *Lane) applyRenewedLocked(l *Lease, sent, now, yes instant) {
 	ln.scheduleLocked(l, l.due, now)
 }
 
-// retryLocked files a lease with an unknown outcome, to be sent again.
+// retryLocked schedules a lease with an unknown outcome, to be sent again after a pause.
 func (ln *Lane) retryLocked(l *Lease, now instant) {
 	l.fails = min(l.fails, 254) + 1
-	ln.scheduleLocked(l, ln.dog.window(now.plus(ln.dog.backoff(int(l.fails)))), now)
+	ln.scheduleLocked(l, ln.dog.floorToWindow(now.plus(ln.dog.backoff(int(l.fails)))), now)
 }
 
-// noteAnswerLocked reports whether the store answered b. An answer ends the lane's row of
-// failures. A batch without a lease that was left to be sent counts as answered, but
-// does not end the row.
+// noteAnswerLocked reports whether the store answered b, and records what follows for the
+// lane. An answer ends the lane's row of failures. A batch whose leases had all ended before they
+// were sent counts as answered, but does not end the row.
 func (ln *Lane) noteAnswerLocked(b *Batch) bool {
 	for _, v := range b.outcomes {
 		if v == unknown {
@@ -193,12 +193,14 @@ func (ln *Lane) noteAnswerLocked(b *Batch) bool {
 	return false
 }
 
-// requeueFailedLocked puts leases that failed together back into the queue. They stay
-// together. If they fail once more, requeueFailedLocked halves them, so that a lease that
-// makes its batches fail is soon alone. Alone it backs off, and its failures do not
-// count for the lane. Otherwise the first failure costs no time. After more
-// failures, the lane's dispatchers rest between their tries. The rest counts from the beginning
-// of the try, so there is none behind a try that took long.
+// requeueFailedLocked puts leases that failed together back into the queue, and returns how
+// long the dispatcher rests before its next batch.
+//
+// The leases stay together. If they fail once more, they are halved, so that a lease that
+// makes its batches fail is soon alone. A lease that fails alone backs off, and its failures
+// do not count for the lane. After the first failure of the lane there is no rest. After more
+// failures in a row, its dispatchers rest between batches. The rest counts from the
+// beginning of the batch that failed, so a batch that took long is followed by no rest.
 func (ln *Lane) requeueFailedLocked(b *Batch, leases []*Lease, now instant) (time.Duration, <-chan struct{}) {
 	size := len(leases)
 	if b.limited {
@@ -231,13 +233,13 @@ func (ln *Lane) requeueFailedLocked(b *Batch, leases []*Lease, now instant) (tim
 
 // requeueGroupLocked puts leases into the queue as one group.
 func (ln *Lane) requeueGroupLocked(leases []*Lease, now instant) {
-	c := ln.newGroupLocked(queued)
+	g := ln.newGroupLocked(queued)
 	for _, l := range leases {
 		l.fails = min(l.fails, 254) + 1
-		c.addLocked(l)
+		g.addLocked(l)
 	}
-	c.limit = len(leases)
-	ln.enqueueLocked(c, now)
+	g.limit = len(leases)
+	ln.enqueueLocked(g, now)
 }
 
 // pause waits for d, but not longer than until the store answers again or the

@@ -36,7 +36,7 @@ const (
 	// Linux, a clock that was set forward looks the same.
 	Suspended
 
-	reasons = int(Suspended) + 1
+	numReasons = int(Suspended) + 1
 )
 
 func (r Reason) String() string {

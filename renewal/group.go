@@ -29,97 +29,102 @@ type group struct {
 	due    instant     // when the leases are due; while queued, when all dispatchers are woken for the group
 	trust  instant     // lower bound of the leases' ends of trust
 	armed  instant     // the time for which timer is armed; never if it is not armed
-	leases []*Lease
-	live   int // leases that are not nil; a batch keeps places, so it has gaps
-	place  int // in Lane.queue while queued
-	limit  int // 0, or the most leases of a batch, which has no leases of other groups: these leases failed together
-	kind   kind
-	timed  bool // timer has been scheduled once
+	leases []*Lease    // nil where a lease has left a batch
+	live   int         // leases that are not nil
+	place  int         // the index in Lane.queue while queued
+	// limit is 0 as a rule. If the leases failed together before, it is the most of them that
+	// one batch may have, and such a batch has no leases of other groups.
+	limit int
+	kind  kind
+	timed bool // timer has been scheduled once
 }
 
 // Fire is called by the wheel's driver.
-func (c *group) Fire(*wheel.Timer) { c.lane.visitGroup(c) }
+func (g *group) Fire(*wheel.Timer) { g.lane.visitGroup(g) }
 
-// addLocked puts l into c; the caller arms c.
-func (c *group) addLocked(l *Lease) {
-	l.home, l.pos = c, int32(len(c.leases))
-	c.leases = append(c.leases, l)
-	c.live++
-	if trust := instant(l.trust.Load()); trust < c.trust {
-		c.trust = trust
+// addLocked puts l into g; the caller arms g.
+func (g *group) addLocked(l *Lease) {
+	l.home, l.pos = g, int32(len(g.leases))
+	g.leases = append(g.leases, l)
+	g.live++
+	if trust := instant(l.trust.Load()); trust < g.trust {
+		g.trust = trust
 	}
 }
 
-// removeLocked takes l out. In a batch the other leases keep their places, because
+// removeLocked takes l out of the group. In a batch the other leases keep their places, because
 // the Renewer knows them by index.
-func (c *group) removeLocked(l *Lease) {
+func (g *group) removeLocked(l *Lease) {
 	l.home = nil
-	c.live--
-	if c.kind == inBatch {
-		c.leases[l.pos] = nil
+	g.live--
+	if g.kind == inBatch {
+		g.leases[l.pos] = nil
 		return
 	}
-	last := len(c.leases) - 1
-	moved := c.leases[last]
-	c.leases[l.pos], moved.pos = moved, l.pos
-	c.leases[last] = nil
-	c.leases = c.leases[:last]
+	last := len(g.leases) - 1
+	moved := g.leases[last]
+	g.leases[l.pos], moved.pos = moved, l.pos
+	g.leases[last] = nil
+	g.leases = g.leases[:last]
 	if last == 0 {
-		c.lane.dropGroupLocked(c)
+		g.lane.dropGroupLocked(g)
 	}
 }
 
 // wakeLocked returns when the group next needs a visit.
-func (c *group) wakeLocked() instant {
+func (g *group) wakeLocked() instant {
 	switch {
-	case c.live == 0:
+	case g.live == 0:
 		return never
-	case c.kind == waiting, c.kind == queued:
-		return min(c.due, c.trust)
+	case g.kind == waiting, g.kind == queued:
+		return min(g.due, g.trust)
 	}
-	return c.trust
+	return g.trust
 }
 
 // armLocked moves the timer if it is not armed early enough. A timer that is
 // armed too early is left alone: its visit finds nothing and arms it again.
-func (c *group) armLocked(now instant) {
-	at := c.wakeLocked()
-	if at >= c.armed {
+func (g *group) armLocked(now instant) {
+	at := g.wakeLocked()
+	if at >= g.armed {
 		return
 	}
 	d := time.Duration(at - now)
-	if at != c.trust { // slots are at ticks, and now is a little old, for which half a tick makes up
-		d -= c.lane.dog.cfg.Tick / 2
+	// Slots are at ticks, and now was read a little earlier. Without the half tick the timer
+	// would fire a tick late.
+	if at != g.trust {
+		d -= g.lane.dog.cfg.Tick / 2
 	}
 	var err error
-	if c.timed {
-		_, err = c.timer.Reset(d) // pending or not, because a visit that waited for the lock may be an old one
+	if g.timed {
+		// Reset also works if the timer has fired and its visit still waits for the lock.
+		_, err = g.timer.Reset(d)
 	} else {
-		err = c.lane.dog.wheel.Schedule(&c.timer, d, c)
-		c.timed = err == nil
+		err = g.lane.dog.wheel.Schedule(&g.timer, d, g)
+		g.timed = err == nil
 	}
-	if err == nil { // the only error is that of a stopped wheel, and then Close tells every owner
-		c.armed = at
+	if err == nil { // the only error is that the wheel was stopped, and then Close tells every owner
+		g.armed = at
 	}
 }
 
 // disarmLocked stops the timer.
-func (c *group) disarmLocked() {
-	if c.armed != never {
-		c.timer.Stop()
-		c.armed = never
+func (g *group) disarmLocked() {
+	if g.armed != never {
+		g.timer.Stop()
+		g.armed = never
 	}
 }
 
 // endedLocked ends the leases whose trust is over at now as lost, appends them to
-// out, and makes c.trust exact.
-func (c *group) endedLocked(now instant, out []*Lease) []*Lease {
-	if c.trust > now {
+// out, and makes g.trust exact.
+func (g *group) endedLocked(now instant, out []*Lease) []*Lease {
+	if g.trust > now {
 		return out
 	}
 	earliest := never
-	for i := len(c.leases) - 1; i >= 0; i-- { // from the end: removal swaps the last one in
-		l := c.leases[i]
+	for i := len(g.leases) - 1; i >= 0; i-- { // from the end: removal swaps the last one in
+		l := g.leases[i]
 		if l == nil {
 			continue
 		}
@@ -128,11 +133,11 @@ func (c *group) endedLocked(now instant, out []*Lease) []*Lease {
 			continue
 		}
 		out = append(out, l)
-		l.loseLocked(c.lane, TrustEnded)
+		l.loseLocked(g.lane, TrustEnded)
 	}
-	c.trust = earliest
-	if c.kind == queued {
-		c.lane.queue.fix(c)
+	g.trust = earliest
+	if g.kind == queued {
+		g.lane.queue.fix(g)
 	}
 	return out
 }

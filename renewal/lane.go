@@ -16,24 +16,25 @@ type Lane struct {
 	name    string
 	renewer Renewer
 	ctx     context.Context // ends at Close
-	batches []*Batch        // one a dispatcher
+	batches []*Batch        // one per dispatcher
 
 	mu         sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
 	work       sync.Cond  // on mu: queue is not empty, or closed
 	closed     bool
-	windows    map[int64]*group // waiting groups by due time
-	fixed      map[int64]*group // fixed leases, by the window of their end of trust when filed
+	windows    map[int64]*group // waiting groups; scheduleLocked makes the key from the due time
+	fixed      map[int64]*group // leases that are not renewed, by the window of their end of trust when they were added
 	slots      slots
-	lastGroup  *group        // of windows or fixed: what groupOfLocked returned last
+	lastGroup  *group        // what groupOfLocked returned last
 	queue      queue         // of due groups
-	spare      []*group      // empty ones to be used again
+	spare      []*group      // empty groups, to be used again
 	lastVerify instant       // when Verify was last called
 	failures   int           // batches in a row that the store did not answer
 	recovered  chan struct{} // closed at the next answer; nil if no dispatcher waits for it
 	stats      laneStats
 }
 
-// maxSpare limits Lane.spare. Per window, one group is made and one is dropped.
+// maxSpare limits Lane.spare. Few are needed, because in each window about as many groups
+// are dropped as are made.
 const maxSpare = 8
 
 // Name returns the name that was given to Watchdog.Lane.
@@ -41,9 +42,8 @@ func (ln *Lane) Name() string { return ln.name }
 
 // Terms say what the store granted.
 type Terms struct {
-	// Stamp is a time before the first byte of the request was written that the
-	// store confirmed. With a later time, the holder could be told of a loss too
-	// late.
+	// Stamp is a time before the first byte was written of the request that the store
+	// confirmed. With a later time, the holder could be told of a loss too late.
 	Stamp time.Time
 	// TTL is the lease for which that request asked.
 	TTL time.Duration
@@ -101,92 +101,95 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 // scheduleLocked puts l into the group in which it waits. l waits to be renewed at the
 // instant at, or for its end of trust if it is not renewed (any more).
 func (ln *Lane) scheduleLocked(l *Lease, at, now instant) {
-	var c *group
+	var g *group
 	if l.isNotRenewed() && !l.mustVerify {
 		ln.leaveSlotLocked(l)
-		c = ln.groupOfLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/instant(ln.dog.slack)))
+		g = ln.groupOfLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/instant(ln.dog.slack)))
 	} else {
-		// Leases that must be sent alone are in groups of their own.
+		// The last bit of the key keeps leases that must be sent alone in other groups than
+		// the leases that are due at the same time.
 		window := int64(at) << 1
 		if l.flags&sentAlone != 0 {
 			window |= 1
 		}
-		c = ln.groupOfLocked(ln.windows, waiting, window)
+		g = ln.groupOfLocked(ln.windows, waiting, window)
 	}
-	c.addLocked(l)
-	c.armLocked(now)
+	g.addLocked(l)
+	g.armLocked(now)
 }
 
+// groupOfLocked returns the group with the key window in the map in, which is windows or
+// fixed. It makes the group if there is none.
 func (ln *Lane) groupOfLocked(in map[int64]*group, k kind, window int64) *group {
-	if c := ln.lastGroup; c != nil && c.window == window && c.kind == k {
-		return c
+	if g := ln.lastGroup; g != nil && g.window == window && g.kind == k {
+		return g
 	}
-	c := in[window]
-	if c == nil {
-		c = ln.newGroupLocked(k)
-		c.window = window
+	g := in[window]
+	if g == nil {
+		g = ln.newGroupLocked(k)
+		g.window = window
 		if k == waiting {
-			c.due = instant(window >> 1)
-			c.limit = int(window & 1)
+			g.due = instant(window >> 1)
+			g.limit = int(window & 1)
 		}
-		in[window] = c
+		in[window] = g
 	}
-	ln.lastGroup = c
-	return c
+	ln.lastGroup = g
+	return g
 }
 
 func (ln *Lane) newGroupLocked(k kind) *group {
-	var c *group
+	var g *group
 	if n := len(ln.spare); n > 0 {
-		c = ln.spare[n-1]
+		g = ln.spare[n-1]
 		ln.spare[n-1] = nil
 		ln.spare = ln.spare[:n-1]
 	} else {
-		c = &group{lane: ln, armed: never}
+		g = &group{lane: ln, armed: never}
 	}
-	c.kind, c.trust, c.limit = k, never, 0
-	return c
+	g.kind, g.trust, g.limit = k, never, 0
+	return g
 }
 
 // dropGroupLocked forgets a group that has become empty.
-func (ln *Lane) dropGroupLocked(c *group) {
-	switch c.kind {
+func (ln *Lane) dropGroupLocked(g *group) {
+	switch g.kind {
 	case waiting:
-		delete(ln.windows, c.window)
+		delete(ln.windows, g.window)
 	case fixed:
-		delete(ln.fixed, c.window)
+		delete(ln.fixed, g.window)
 	case queued:
-		ln.queue.remove(c)
+		ln.queue.remove(g)
 	}
-	c.disarmLocked()
-	c.kind = spare
+	g.disarmLocked()
+	g.kind = spare
 	if len(ln.spare) < maxSpare {
-		ln.spare = append(ln.spare, c)
+		ln.spare = append(ln.spare, g)
 	}
 }
 
 // visitGroup is called when c's timer fires. It ends the leases whose trust has ended, and
 // queues the group if it is due.
-func (ln *Lane) visitGroup(c *group) {
+func (ln *Lane) visitGroup(g *group) {
 	ln.mu.Lock()
-	c.armed = never
-	if ln.closed || c.live == 0 {
+	g.armed = never
+	if ln.closed || g.live == 0 {
 		ln.mu.Unlock()
 		return
 	}
 	now := ln.dog.now()
-	ended := c.endedLocked(now, nil)
-	if c.live > 0 && c.due <= now {
-		switch c.kind {
+	ended := g.endedLocked(now, nil)
+	if g.live > 0 && g.due <= now {
+		switch g.kind {
 		case waiting:
-			delete(ln.windows, c.window)
-			ln.enqueueLocked(c, now)
+			delete(ln.windows, g.window)
+			ln.enqueueLocked(g, now)
 		case queued:
-			c.due = never
+			g.due = never
 			ln.work.Broadcast()
 		}
 	}
-	c.armLocked(now)
+	g.armLocked(now)
 	ln.mu.Unlock()
 	notifyLost(ended)
 }
@@ -197,21 +200,21 @@ const soloBatches = 8
 // enqueueLocked puts a group into the queue and wakes one dispatcher for it. Unless
 // there is much to do, waking several dispatchers costs more than it gains, because
 // one dispatcher that goes from batch to batch keeps its processor awake and its
-// cache warm. But that dispatcher may hang, so after a while all dispatchers are
-// woken for the groups that still wait.
-func (ln *Lane) enqueueLocked(c *group, now instant) {
-	c.due = now.plus(ln.dog.slack)
-	ln.queue.push(c)
-	c.armLocked(now)
-	if c.live > soloBatches*ln.dog.cfg.MaxBatch {
+// cache warm. But that dispatcher may hang. So if the group is still in the queue when
+// its timer fires, all dispatchers are woken; see visitGroup.
+func (ln *Lane) enqueueLocked(g *group, now instant) {
+	g.due = now.plus(ln.dog.slack)
+	ln.queue.push(g)
+	g.armLocked(now)
+	if g.live > soloBatches*ln.dog.cfg.MaxBatch {
 		ln.work.Broadcast()
 	} else {
 		ln.work.Signal()
 	}
 }
 
-// notifyLost calls the owners of leases that were lost. If one of them panics or calls
-// Goexit, the others are told all the same.
+// notifyLost calls Lost of the owners of leases that were lost. If one call panics or calls
+// Goexit, the other owners are called all the same.
 func notifyLost(lost []*Lease) {
 	for len(lost) > 0 {
 		l := lost[0]
@@ -234,8 +237,8 @@ func notifyOne(l *Lease, others []*Lease) {
 // countQueuedLocked counts the leases that are due and not in a batch.
 func (ln *Lane) countQueuedLocked() int {
 	n := 0
-	for _, c := range ln.queue {
-		n += c.live
+	for _, g := range ln.queue {
+		n += g.live
 	}
 	return n
 }
@@ -247,18 +250,19 @@ func (w *Watchdog) backoff(fails int) time.Duration {
 	return d - time.Duration(w.random.Int64N(int64(d/4)+1))
 }
 
-// window rounds t down. So leases that are due at about the same time, but not at a
-// slot, share a wake-up and a batch.
-func (w *Watchdog) window(t instant) instant { return t - t%instant(w.slack) }
+// floorToWindow returns the beginning of the window in which t is. Time is divided into
+// windows of the width slack. Leases that are due in the same window, but not at a slot,
+// become due at its beginning, so they share a wake-up and a batch.
+func (w *Watchdog) floorToWindow(t instant) instant { return t - t%instant(w.slack) }
 
 // firstDueLocked gives l a slot and returns when l is first renewed. That is when the
 // slot comes, or earlier if the lease is trusted for less than a TTL.
 func (ln *Lane) firstDueLocked(l *Lease, now instant) instant {
 	l.slot = ln.slots.join()
-	due := ln.slots.next(l.slot, now)
+	due := ln.slots.nextMoment(l.slot, now)
 	if latest := ln.latestDueLocked(l, now); due > latest {
 		part := float64(due-now) / float64(ln.dog.interval)
-		due = ln.dog.window(now.plus(time.Duration(part * float64(latest-now))))
+		due = ln.dog.floorToWindow(now.plus(time.Duration(part * float64(latest-now))))
 	}
 	return due
 }
@@ -269,11 +273,11 @@ func (ln *Lane) nextDueLocked(l *Lease, sent, now instant) instant {
 	if l.slot == 0 { // l was moved to this lane
 		l.slot = ln.slots.join()
 	} else {
-		l.slot = ln.slots.keep(l.slot, now)
+		l.slot = ln.slots.keepOrChange(l.slot, now)
 	}
-	due := ln.slots.after(l.slot, sent)
+	due := ln.slots.nextRenewal(l.slot, sent)
 	if latest := ln.latestDueLocked(l, now); due > latest {
-		due = ln.dog.window(latest)
+		due = ln.dog.floorToWindow(latest)
 	}
 	return due
 }

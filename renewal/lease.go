@@ -34,7 +34,7 @@ type Lease struct {
 
 	// immutable after Hold
 	owner   Owner
-	holdEnd instant // MaxHold's end, or never
+	holdEnd instant // when Config.MaxHold ends the lease, or never
 
 	// lane is the lease's lane, whose lock guards the rest. Hold writes it, and Move
 	// writes it under the locks of both lanes.
@@ -50,10 +50,10 @@ type Lease struct {
 	due        instant // when its renewal is (or was) due
 	slot       uint16  // 0: none yet, or it is not renewed
 	isFixed    bool    // not renewed
-	mustVerify bool    // the store must be asked about it even if it is not renewed, because of Verify or Confirm
-	flags      uint8   // sentAlone and the others below
+	mustVerify bool    // Verify or Confirm wants the store asked about it, even if it is not renewed
+	flags      uint8   // a sum of sentAlone, writtenOnce and doubted
 	fails      uint8   // unknown outcomes in a row; saturates
-	moves      uint8   // out of batches in a row, at most maxMoves
+	moves      uint8   // how often it was moved out of a batch since the last positive answer; at most maxMoves
 	reason     Reason  // why it is lost
 }
 
@@ -61,7 +61,7 @@ type Lease struct {
 const (
 	sentAlone   uint8 = 1 << iota // its renewal failed with no other lease in the batch; it is sent alone until the store answers
 	writtenOnce                   // a renewal of it was written
-	doubted                       // Confirm was called since the lease's request was written, or while the request waited to be written
+	doubted                       // Confirm was called while the lease was in a batch; cleared when a request for it is written
 )
 
 // noCopy makes go vet report copies.
@@ -187,7 +187,7 @@ func (l *Lease) writtenLocked() <-chan struct{} {
 	return l.home.batch.writtenLocked()
 }
 
-// awaitWritten waits for a channel, at most until the instant end.
+// awaitWritten waits until written is closed, at most until the instant end.
 func (w *Watchdog) awaitWritten(written <-chan struct{}, end instant) {
 	t := time.NewTimer(time.Duration(end - w.now()))
 	defer t.Stop()
@@ -215,7 +215,7 @@ func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
 	return true
 }
 
-// SetFixed makes the lease fixed, or makes the watchdog renew it (false). It does
+// SetFixed(true) makes the lease fixed. SetFixed(false) makes the watchdog renew it. SetFixed does
 // nothing if the lease has ended. Config.MaxHold counts from the acquisition,
 // even for a lease that was fixed at first.
 func (l *Lease) SetFixed(fixed bool) {
@@ -237,7 +237,7 @@ func (l *Lease) SetFixed(fixed bool) {
 	}
 	due := l.due
 	if l.mustVerify { // Verify or Confirm has made l due at once, and the store has not answered yet
-		due = ln.dog.window(now)
+		due = ln.dog.floorToWindow(now)
 	}
 	ln.scheduleLocked(l, due, now)
 }
@@ -273,7 +273,8 @@ func (l *Lease) trustLocked(end instant) {
 	}
 }
 
-// isNotRenewed reports whether the lease is not renewed any more. It needs the lane's lock.
+// isNotRenewed reports whether the lease is not renewed any more: it is fixed, or it is trusted
+// to the end of MaxHold already. It needs the lane's lock.
 func (l *Lease) isNotRenewed() bool { return l.isFixed || instant(l.trust.Load()) >= l.holdEnd }
 
 // endLocked takes the lease out of the watchdog in the terminal state s.
@@ -293,7 +294,7 @@ func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 		reason = Expired
 	case l.isNotRenewed():
 		reason = MaxHold
-	case l.fails == 0 && ln.dog.stoodStill(instant(l.trust.Load())):
+	case l.fails == 0 && ln.dog.stoodStillAt(instant(l.trust.Load())):
 		reason = Suspended
 	}
 	l.reason = reason

@@ -19,10 +19,10 @@ import (
 // renewals than its share by more than a quarter.
 func requireEven(t *testing.T, s *store, leases int, interval time.Duration) {
 	t.Helper()
-	last := s.count()
+	last := s.countRenewed()
 	for range 10 {
 		time.Sleep(interval / 10)
-		n := s.count()
+		n := s.countRenewed()
 		require.InDelta(t, leases/10, n-last, float64(leases)/40)
 		last = n
 	}
@@ -48,7 +48,7 @@ func TestLoadIsEven(t *testing.T) {
 				if c.cfg.MaxBatch == 0 {
 					c.cfg.MaxBatch = leases / 100
 				}
-				w, ln := newLane(t, &cut{Renewer: s, after: time.Second}, c.cfg)
+				w, ln := newLane(t, &boundedRenewer{Renewer: s, after: time.Second}, c.cfg)
 				s.holdMany(t, ln, leases, ttl)
 				time.Sleep(2 * ttl / 3)
 				requireEven(t, s, leases, ttl/3)
@@ -144,7 +144,7 @@ func TestNoRenewalButTheFirstIsMoreThanASixthOfTheTTLEarly(t *testing.T) {
 		r := &rhythm{}
 		r.forget()
 		s := &store{write: r.note}
-		w, ln := newLane(t, &cut{Renewer: s, after: time.Second}, renewal.Config{})
+		w, ln := newLane(t, &boundedRenewer{Renewer: s, after: time.Second}, renewal.Config{})
 		requireRhythm := func() {
 			t.Helper()
 			r.mu.Lock()
@@ -244,7 +244,7 @@ func TestHoursOfTenThousandLocks(t *testing.T) {
 		require.LessOrEqual(t, st.Lag.Max, w.Config().Tick)
 		for _, h := range hs {
 			require.True(t, h.lease.Valid())
-			require.Greater(t, s.left(h.key), 20*time.Second)
+			require.Greater(t, s.timeLeft(h.key), 20*time.Second)
 		}
 	})
 	t.Logf("%v in %v", long, time.Since(begin).Round(time.Millisecond))

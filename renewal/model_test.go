@@ -22,7 +22,7 @@ func TestLeaseModel(t *testing.T) {
 		for range 2 { // sets of -rapid.checks sequences
 			rapid.Check(inBubble{t}, func(rt *rapid.T) {
 				m := newModel(rt, cfg)
-				defer time.Sleep(10 * time.Second) // the store's stragglers
+				defer time.Sleep(10 * time.Second) // until the goroutines of the store end
 				defer func() {
 					m.w.Close()
 					m.checkSlots(rt, 0)
@@ -47,7 +47,7 @@ func TestLeaseModel(t *testing.T) {
 	})
 }
 
-// model is what the far side, and an observer of everything, knows.
+// model has what the store knows, and what an observer of all leases knows.
 type model struct {
 	s      *sleeper
 	w      *renewal.Watchdog
@@ -56,7 +56,7 @@ type model struct {
 	leases []*modelLease
 	closed bool
 	good   time.Time // since when the network has been good; zero while it is not
-	slept  time.Time // when the machine was suspended last
+	slept  time.Time // when the machine was last suspended
 	lost   map[renewal.Reason]int
 }
 
@@ -66,12 +66,12 @@ type modelLease struct {
 	since    time.Time // since when it is renewed
 	deleted  time.Time // when the store forgot it; zero if it has not
 	released bool
-	deadline time.Time // when it was last seen
-	seen     time.Time
-	until    time.Time // MaxHold, by the monotonic clock; zero without
+	deadline time.Time // Lease.Deadline at the last check
+	seen     time.Time // when the last check was
+	until    time.Time // the end of MaxHold, by the monotonic clock; zero if there is none
 }
 
-func (l *modelLease) ended() bool { return l.released || len(l.reasons()) > 0 }
+func (l *modelLease) hasEnded() bool { return l.released || len(l.reasons()) > 0 }
 
 const modelTTL = 10 * time.Second
 
@@ -85,19 +85,19 @@ func newModel(rt *rapid.T, cfg renewal.Config) *model {
 	m := &model{s: &sleeper{store: &store{}}, w: w, cfg: w.Config(), good: time.Now(), lost: map[renewal.Reason]int{}}
 	m.s.runs(w, rapid.Bool().Draw(rt, "the system counts suspension"))
 	for range 2 {
-		ln, err := w.Lane("", &cut{Renewer: m.s, after: modelTTL / 30})
+		ln, err := w.Lane("", &boundedRenewer{Renewer: m.s, after: modelTTL / 30})
 		require.NoError(rt, err)
 		m.lanes = append(m.lanes, ln)
 	}
 	return m
 }
 
-func (m *model) lane(rt *rapid.T) *renewal.Lane {
+func (m *model) drawLane(rt *rapid.T) *renewal.Lane {
 	return m.lanes[rapid.IntRange(0, len(m.lanes)-1).Draw(rt, "lane")]
 }
 
-// any draws one of the leases, ended or not.
-func (m *model) any(rt *rapid.T) *modelLease {
+// drawLease draws one of the leases, ended or not.
+func (m *model) drawLease(rt *rapid.T) *modelLease {
 	if len(m.leases) == 0 {
 		rt.Skip("no lease")
 	}
@@ -114,7 +114,7 @@ func (m *model) hold(rt *rapid.T) {
 	late := time.Duration(rapid.IntRange(0, 200).Draw(rt, "late ms")) * time.Millisecond
 	l.key = m.s.put(ttl)
 	time.Sleep(late)
-	err := m.lane(rt).Hold(&l.lease, l.holder, renewal.Terms{Stamp: stamp, TTL: ttl, Fixed: l.fixed})
+	err := m.drawLane(rt).Hold(&l.lease, l.holder, renewal.Terms{Stamp: stamp, TTL: ttl, Fixed: l.fixed})
 	switch {
 	case m.closed:
 		require.ErrorIs(rt, err, renewal.ErrClosed)
@@ -132,50 +132,50 @@ func (m *model) hold(rt *rapid.T) {
 }
 
 func (m *model) release(rt *rapid.T) {
-	l := m.any(rt)
-	ended := l.ended()
+	l := m.drawLease(rt)
+	ended := l.hasEnded()
 	require.Equal(rt, !ended, l.lease.Release())
 	l.released = l.released || !ended
 }
 
 func (m *model) extend(rt *rapid.T) {
-	l := m.any(rt)
+	l := m.drawLease(rt)
 	ttl := time.Duration(rapid.IntRange(100, 20_000).Draw(rt, "ms")) * time.Millisecond
 	valid := l.lease.Valid()
 	require.Equal(rt, valid, l.lease.Extend(time.Now(), ttl))
-	if valid && l.deleted.IsZero() && m.s.left(l.key) < ttl {
+	if valid && l.deleted.IsZero() && m.s.timeLeft(l.key) < ttl {
 		m.s.extend([]int{l.key}, ttl)
 	}
 	if end := time.Now().Add(ttl - m.w.Margin(ttl)); valid && l.deleted.IsZero() && (l.until.IsZero() || end.Before(l.until.Add(-m.cfg.Tick))) {
 		require.False(rt, l.lease.Deadline().Before(end))
 	}
 	if valid && !l.deleted.IsZero() {
-		l.released = l.lease.Release() // the store would not have said yes
+		l.released = l.lease.Release() // the key is gone, so a real store would have refused
 	}
 	l.deadline = l.lease.Deadline()
 }
 
 func (m *model) setFixed(rt *rapid.T) {
-	l := m.any(rt)
+	l := m.drawLease(rt)
 	fixed := rapid.Bool().Draw(rt, "fixed")
 	l.lease.SetFixed(fixed)
-	if !l.ended() && l.fixed && !fixed {
+	if !l.hasEnded() && l.fixed && !fixed {
 		l.since = time.Now()
 	}
-	if !l.ended() {
+	if !l.hasEnded() {
 		l.fixed = fixed
 	}
 }
 
 func (m *model) move(rt *rapid.T) {
-	l := m.any(rt)
-	ended := l.ended()
-	require.Equal(rt, !ended, l.lease.Move(m.lane(rt)))
+	l := m.drawLease(rt)
+	ended := l.hasEnded()
+	require.Equal(rt, !ended, l.lease.Move(m.drawLane(rt)))
 }
 
-// pass gives a lease to another holder of the same key: from now on it is the other's.
+// pass gives a lease to another holder of the same key.
 func (m *model) pass(rt *rapid.T) {
-	l := m.any(rt)
+	l := m.drawLease(rt)
 	to := &modelLease{holder: &holder{store: m.s.store, key: l.key}, since: l.since, deleted: l.deleted}
 	if m.cfg.MaxHold > 0 {
 		to.until = time.Now().Add(m.cfg.MaxHold)
@@ -197,7 +197,7 @@ func (m *model) pass(rt *rapid.T) {
 }
 
 func (m *model) delete(rt *rapid.T) {
-	key := m.any(rt).key
+	key := m.drawLease(rt).key
 	m.s.delete(key)
 	for _, l := range m.leases {
 		if l.key == key && l.deleted.IsZero() {
@@ -259,7 +259,7 @@ func (m *model) check(rt *rapid.T) {
 		told := l.reasons()
 		require.LessOrEqual(rt, len(told), 1)
 		require.False(rt, l.released && len(told) > 0, "ended twice")
-		if l.ended() {
+		if l.hasEnded() {
 			require.False(rt, l.lease.Valid())
 			reason, isLost := l.lease.Lost()
 			require.Equal(rt, len(told) == 1, isLost)
@@ -285,7 +285,7 @@ func (m *model) check(rt *rapid.T) {
 		l.deadline, l.seen = end, now
 		if l.lease.Valid() {
 			require.True(rt, now.Before(end))
-			require.True(rt, !l.deleted.IsZero() || m.s.left(l.key) > 0, "valid, and the store has it not")
+			require.True(rt, !l.deleted.IsZero() || m.s.timeLeft(l.key) > 0, "valid, and the store has it not")
 		}
 		// What must have happened if the network has been good for long enough:
 		// a backoff, an interval and a round trip.

@@ -26,7 +26,7 @@ func twoLanes(t *testing.T, cfg renewal.Config) (a, b *store, w *renewal.Watchdo
 // migrate makes the key of h live in the store to.
 func (h *holder) migrate(to *store) {
 	from := h.store
-	left := from.left(h.key)
+	left := from.timeLeft(h.key)
 	from.delete(h.key)
 	h.mu.Lock()
 	h.store, h.key = to, to.put(left)

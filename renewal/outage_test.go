@@ -26,7 +26,7 @@ func TestOutageOfHalfTheTTLAndMoreLosesNothing(t *testing.T) {
 			t.Run(fmt.Sprintf("%v ttl=%v", name, ttl), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := &store{}
-					w, ln := newLane(t, &cut{Renewer: s, after: timeout}, renewal.Config{TTL: ttl})
+					w, ln := newLane(t, &boundedRenewer{Renewer: s, after: timeout}, renewal.Config{TTL: ttl})
 					hs := s.holdMany(t, ln, leases, ttl)
 					time.Sleep(2 * ttl)
 					outage := ttl * 55 / 100
@@ -103,7 +103,7 @@ func TestMemoryReturnsAfterAllWasLost(t *testing.T) {
 func TestALeaseAtItsEndTakesNoneWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		w, ln := newLane(t, &cut{Renewer: s, after: time.Second}, renewal.Config{})
+		w, ln := newLane(t, &boundedRenewer{Renewer: s, after: time.Second}, renewal.Config{})
 		hs := s.holdMany(t, ln, 20_000, 30*time.Second)
 		time.Sleep(time.Minute)
 		end := time.Now().Add(22 * time.Second)

@@ -4,30 +4,30 @@ package renewal
 // The lane's lock guards it.
 type queue []*group
 
-// push adds c.
-func (q *queue) push(c *group) {
-	c.kind, c.place = queued, len(*q)
-	*q = append(*q, c)
-	q.up(c.place)
+// push adds g.
+func (q *queue) push(g *group) {
+	g.kind, g.place = queued, len(*q)
+	*q = append(*q, g)
+	q.up(g.place)
 }
 
-// remove takes c out.
-func (q *queue) remove(c *group) {
+// remove takes g out.
+func (q *queue) remove(g *group) {
 	last := len(*q) - 1
 	moved := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
-	if moved == c {
+	if moved == g {
 		return
 	}
-	(*q)[c.place], moved.place = moved, c.place
+	(*q)[g.place], moved.place = moved, g.place
 	q.fix(moved)
 }
 
-// fix corrects the place of c after a change of its trust.
-func (q *queue) fix(c *group) {
-	q.up(c.place)
-	q.down(c.place)
+// fix corrects the place of g after a change of its trust.
+func (q *queue) fix(g *group) {
+	q.up(g.place)
+	q.down(g.place)
 }
 
 func (q *queue) up(i int) {

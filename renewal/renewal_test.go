@@ -43,12 +43,12 @@ func TestLeasesAreRenewedEachThirdOfTheTTL(t *testing.T) {
 		require.Zero(t, st.Retried)
 		for _, h := range hs {
 			require.True(t, h.lease.Valid())
-			require.Greater(t, s.left(h.key), 19*time.Second)
+			require.Greater(t, s.timeLeft(h.key), 19*time.Second)
 			require.True(t, h.lease.Release())
 		}
-		before := s.count()
+		before := s.countRenewed()
 		time.Sleep(10 * time.Minute)
-		require.Equal(t, before, s.count(), "a released lease is not renewed")
+		require.Equal(t, before, s.countRenewed(), "a released lease is not renewed")
 		require.Zero(t, w.Stats().Leases)
 		for _, h := range hs {
 			require.Empty(t, h.reasons())
@@ -70,7 +70,7 @@ func TestTrustEndsAMarginBeforeStampPlusTTL(t *testing.T) {
 		for w.Stats().Renewed == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		require.Equal(t, 200*time.Millisecond+w.Margin(30*time.Second), s.left(h.key)-time.Until(h.lease.Deadline()))
+		require.Equal(t, 200*time.Millisecond+w.Margin(30*time.Second), s.timeLeft(h.key)-time.Until(h.lease.Deadline()))
 	})
 }
 
@@ -143,7 +143,7 @@ func TestFixedLeaseIsNotRenewedAndItsEndIsTold(t *testing.T) {
 		require.GreaterOrEqual(t, late, time.Duration(0), "not before its end")
 		require.LessOrEqual(t, late, w.Config().Tick)
 		require.Greater(t, h.spared, time.Duration(0))
-		require.Zero(t, s.count())
+		require.Zero(t, s.countRenewed())
 	})
 }
 
@@ -233,9 +233,9 @@ func TestMaxHoldStopsRenewalEarlyEnough(t *testing.T) {
 		h := s.hold(t, ln, renewedFor(30*time.Second))
 		time.Sleep(85 * time.Second)
 		// Whatever was renewed from 95 s - 29.4 s on brings trust to MaxHold.
-		before := s.count()
+		before := s.countRenewed()
 		time.Sleep(time.Minute)
-		require.Equal(t, before, s.count())
+		require.Equal(t, before, s.countRenewed())
 		require.Equal(t, []renewal.Reason{renewal.MaxHold}, h.reasons())
 	})
 }
@@ -293,7 +293,7 @@ func TestAYesAfterTrustEndedIsNoHold(t *testing.T) {
 		s.setFault(func() fault { return fault{after: 29*time.Second + 399*time.Millisecond} })
 		time.Sleep(time.Minute)
 		require.Equal(t, []renewal.Reason{renewal.TrustEnded}, late.reasons())
-		require.Positive(t, s.count(), "though the store had extended it")
+		require.Positive(t, s.countRenewed(), "though the store had extended it")
 
 		w.Close()
 		require.ErrorIs(t, ln.Hold(new(renewal.Lease), &h, renewal.Terms{Stamp: time.Now(), TTL: time.Second}), renewal.ErrClosed)

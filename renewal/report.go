@@ -9,7 +9,7 @@ type BatchReport struct {
 	Lane    string
 	Leases  int           // in the batch when it was taken
 	Renewed int           // leases that the store confirmed in time
-	Lost    int           // leases that the owner does not have, as the store answered
+	Lost    int           // leases that, as the store answered, their owners do not have
 	Unknown int           // leases without an answer; they are sent again while their trust lasts
 	Lag     time.Duration // from the earliest due time of the leases to the first byte
 	Took    time.Duration // from the first byte until the answers were applied

@@ -43,7 +43,7 @@ type kept struct {
 }
 
 func (k *kept) Lost(r renewal.Reason) {
-	k.spared.Store(int64(k.s.left(k.key)))
+	k.spared.Store(int64(k.s.timeLeft(k.key)))
 	k.reason.Store(int32(r))
 	k.told.Add(1)
 }
@@ -109,7 +109,7 @@ func (o *outcome) schedule(t *testing.T, seed uint64, newKeeper func(*testing.T,
 	for end := time.Now().Add(10 * ttl); time.Now().Before(end); time.Sleep(upTo(ttl / 25)) {
 		for i, k := range keys {
 			if k.g.Valid() {
-				if left := s.left(k.key); left <= 0 {
+				if left := s.timeLeft(k.key); left <= 0 {
 					violation("valid %v after the store's expiry", -left)
 				}
 			}
@@ -159,7 +159,7 @@ func newWatchdogs(cfg renewal.Config, wrap func(*store) renewal.Renewer) func(*t
 		require.NoError(t, err)
 		k := &watchdogs{w: w, stamp: func(t time.Time) time.Time { return t }}
 		for range 2 {
-			ln, err := w.Lane("", &cut{Renewer: wrap(s), after: ttl / time.Duration(1+rng.IntN(10))})
+			ln, err := w.Lane("", &boundedRenewer{Renewer: wrap(s), after: ttl / time.Duration(1+rng.IntN(10))})
 			require.NoError(t, err)
 			k.lanes = append(k.lanes, ln)
 		}

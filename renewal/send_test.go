@@ -66,7 +66,7 @@ func TestTrustCountsFromTheFirstByteAndNotFromTheDial(t *testing.T) {
 		for w.Stats().Renewed == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		require.Equal(t, w.Margin(30*time.Second), s.left(h.key)-time.Until(h.lease.Deadline()))
+		require.Equal(t, w.Margin(30*time.Second), s.timeLeft(h.key)-time.Until(h.lease.Deadline()))
 		require.GreaterOrEqual(t, w.Stats().Lag.Max, 3900*time.Millisecond, "a slow dial is lag")
 	})
 }
@@ -80,7 +80,7 @@ func TestTrustOfABatchSentTwiceCountsFromTheFirst(t *testing.T) {
 		for w.Stats().Renewed == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		require.Equal(t, time.Second+w.Margin(30*time.Second), s.left(h.key)-time.Until(h.lease.Deadline()))
+		require.Equal(t, time.Second+w.Margin(30*time.Second), s.timeLeft(h.key)-time.Until(h.lease.Deadline()))
 	})
 }
 

@@ -11,23 +11,26 @@ import (
 //
 // A slot is a moment that comes once in every interval. A lease joins a slot when it
 // is taken and keeps the slot, so the leases of a slot go out as one batch. There are
-// as many slots as full batches are needed. The slots' places in the interval are
-// those of van der Corput's sequence, which spreads any number of slots evenly. The
-// first 2^n slots are equally far apart, and the next ones halve the gaps.
+// as many slots as full batches are needed. The slots lie in the interval as the
+// numbers of van der Corput's sequence lie between 0 and 1, which spreads any number of
+// slots evenly. The first 2^n slots are equally far apart, and the next ones halve the
+// gaps.
 type slots struct {
 	// immutable
 	interval time.Duration // a whole number of ticks
 	tick     time.Duration
 	size     int32  // the most leases of a slot
-	most     int    // the most slots; more would share ticks
+	most     int    // the most slots: one per tick
 	phase    uint64 // of the first slot in the interval, in 1/2^64 of it
 
 	all    []slot
-	free   []uint16 // a stack: it has every open slot with room, and may have others
-	open   int      // so many slots, from the first one, take leases; the others are being emptied
+	free   []uint16 // a stack of slots: every open slot with room, and perhaps slots that are full or not open any more
+	open   int      // the first slots, up to this number, take leases; the others are being emptied
 	leases int
-	turn   int     // the slot that was joined last when all were full
-	rest   instant // no slot is emptied before, so that a lease seldom changes its slot
+	turn   int // the slot that was joined last when all were full
+	// nextEmptying is the earliest time at which slots may be emptied again, so that a
+	// lease seldom changes its slot.
+	nextEmptying instant
 }
 
 // slot is one slot of slots, which are numbered from 1.
@@ -41,7 +44,7 @@ const (
 	// maxSize is the most leases of a slot. A larger batch would cost little less for
 	// each lease, and a large lane has enough slots of this size for an even load.
 	maxSize = 1024
-	// restIntervals is for how many intervals no slot is emptied after some were. A
+	// restIntervals is the number of intervals for which no slot is emptied after some were. A
 	// lease that leaves its slot is renewed once or twice too early, by one interval
 	// in all. So its mean interval stays above 10/11.
 	restIntervals = 10
@@ -57,88 +60,92 @@ func newSlots(cfg Config, phase uint64) slots {
 }
 
 // join chooses a slot for one more lease.
-func (b *slots) join() uint16 {
-	k := b.choose()
-	b.all[k-1].leases++
-	b.leases++
+func (s *slots) join() uint16 {
+	k := s.choose()
+	s.all[k-1].leases++
+	s.leases++
 	return k
 }
 
-func (b *slots) choose() uint16 {
-	for last := len(b.free) - 1; last >= 0; last-- {
-		k := b.free[last]
-		if b.takes(k) {
+// choose returns an open slot with room. If there is none, choose opens one more. If all
+// slots are open and full, they take leases in turn.
+func (s *slots) choose() uint16 {
+	for last := len(s.free) - 1; last >= 0; last-- {
+		k := s.free[last]
+		if s.hasRoom(k) {
 			return k
 		}
-		b.all[k-1].listed = false
-		b.free = b.free[:last]
+		s.all[k-1].listed = false
+		s.free = s.free[:last]
 	}
-	for b.open < b.most {
-		b.open++
-		if b.open > len(b.all) {
-			part, _ := bits.Mul64(b.phase+bits.Reverse64(uint64(len(b.all))), uint64(b.interval))
-			at := time.Duration(part).Truncate(b.tick)
-			b.all = append(b.all, slot{offset: instant(at)})
+	for s.open < s.most {
+		s.open++
+		if s.open > len(s.all) {
+			part, _ := bits.Mul64(s.phase+bits.Reverse64(uint64(len(s.all))), uint64(s.interval))
+			at := time.Duration(part).Truncate(s.tick)
+			s.all = append(s.all, slot{offset: instant(at)})
 		}
-		if k := uint16(b.open); b.takes(k) {
-			b.list(k)
+		if k := uint16(s.open); s.hasRoom(k) {
+			s.list(k)
 			return k
 		}
 	}
-	b.turn = b.turn%b.most + 1
-	return uint16(b.turn)
+	s.turn = s.turn%s.most + 1
+	return uint16(s.turn)
 }
 
 // takes reports whether another lease may join slot k.
-func (b *slots) takes(k uint16) bool { return int(k) <= b.open && b.all[k-1].leases < b.size }
+func (s *slots) hasRoom(k uint16) bool { return int(k) <= s.open && s.all[k-1].leases < s.size }
 
-func (b *slots) list(k uint16) {
-	if one := &b.all[k-1]; !one.listed {
+// list puts slot k on the stack of slots with room, once.
+func (s *slots) list(k uint16) {
+	if one := &s.all[k-1]; !one.listed {
 		one.listed = true
-		b.free = append(b.free, k)
+		s.free = append(s.free, k)
 	}
 }
 
 // leave removes a lease from slot k that is not renewed any more, or will join
 // another slot.
-func (b *slots) leave(k uint16) {
-	b.all[k-1].leases--
-	b.leases--
-	if b.takes(k) {
-		b.list(k)
+func (s *slots) leave(k uint16) {
+	s.all[k-1].leases--
+	s.leases--
+	if s.hasRoom(k) {
+		s.list(k)
 	}
 }
 
-// keep returns the slot to which a lease of slot k belongs from now on. It is k, unless
-// the other slots have room for all leases of k.
-func (b *slots) keep(k uint16, now instant) uint16 {
-	if size := int(b.size); b.leases <= (b.open-1)*size && now >= b.rest {
-		b.open = (b.leases-1)/size + 1
-		b.rest = now.plus(restIntervals * b.interval)
+// keepOrChange returns the slot to which a lease of slot k belongs from now on. If the
+// leases need at least one slot less than are open, keepOrChange closes slots, and a
+// lease of a slot that is closed joins an open one. Otherwise it keeps k.
+func (s *slots) keepOrChange(k uint16, now instant) uint16 {
+	if size := int(s.size); s.leases <= (s.open-1)*size && now >= s.nextEmptying {
+		s.open = (s.leases-1)/size + 1
+		s.nextEmptying = now.plus(restIntervals * s.interval)
 	}
-	if int(k) <= b.open {
+	if int(k) <= s.open {
 		return k
 	}
-	b.leave(k)
-	return b.join()
+	s.leave(k)
+	return s.join()
 }
 
-// next is the first moment of slot k after t.
-func (b *slots) next(k uint16, t instant) instant {
-	at, interval := b.all[k-1].offset, instant(b.interval)
+// nextMoment returns the first moment of slot k after t.
+func (s *slots) nextMoment(k uint16, t instant) instant {
+	at, interval := s.all[k-1].offset, instant(s.interval)
 	if t >= at {
 		at += (t-at)/interval*interval + interval
 	}
 	return at
 }
 
-// after returns when a lease of slot k is renewed next whose last renewal was sent at
-// t. It is at least half an interval and at most one interval after t. As a rule it is
-// the slot's next moment, one interval after the last one. If that is too early, the
-// lease is renewed once halfway between t and the moment after the next.
-func (b *slots) after(k uint16, t instant) instant {
-	next := b.next(k, t)
-	interval, tick := instant(b.interval), instant(b.tick)
+// nextRenewal returns when a lease of slot k is renewed next, if its last renewal was sent
+// at t. The result is at least half an interval and at most one interval after t. As a rule
+// it is the slot's next moment. If that moment is less than half an interval away, the lease
+// is renewed halfway between t and the moment behind it.
+func (s *slots) nextRenewal(k uint16, t instant) instant {
+	next := s.nextMoment(k, t)
+	interval, tick := instant(s.interval), instant(s.tick)
 	if next-t >= interval/2 {
 		return next
 	}

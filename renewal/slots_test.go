@@ -21,8 +21,8 @@ func newTestSlots(t testing.TB, cfg Config) slots {
 }
 
 // counts are the leases of each slot that has any.
-func (b *slots) counts() (counts []int) {
-	for _, one := range b.all {
+func (s *slots) counts() (counts []int) {
+	for _, one := range s.all {
 		if one.leases > 0 {
 			counts = append(counts, int(one.leases))
 		}
@@ -49,7 +49,7 @@ func TestSlotsAreSpreadEvenly(t *testing.T) {
 		require.EqualValues(t, n, k)
 		at := make([]instant, n)
 		for i := range at {
-			at[i] = b.next(uint16(i+1), 0)
+			at[i] = b.nextMoment(uint16(i+1), 0)
 		}
 		slices.Sort(at)
 		widest := at[0].plus(b.interval) - at[n-1]
@@ -85,13 +85,13 @@ func TestTheNextRenewalIsAtTheSlot(t *testing.T) {
 		interval := instant(b.interval)
 		require.Less(t, cfg.TTL/3-b.interval, b.tick)
 		sent := instant(rapid.Int64Range(0, int64(10*interval)).Draw(t, "sent"))
-		next := b.next(k, sent)
+		next := b.nextMoment(k, sent)
 		require.Greater(t, next, sent)
 		require.LessOrEqual(t, next, sent+interval)
-		require.Equal(t, next+interval, b.next(k, next))
+		require.Equal(t, next+interval, b.nextMoment(k, next))
 		require.Zero(t, next%instant(b.tick))
 
-		due := b.after(k, sent)
+		due := b.nextRenewal(k, sent)
 		require.GreaterOrEqual(t, due-sent, interval/2)
 		require.LessOrEqual(t, due-sent, interval)
 		if next-sent >= interval/2 {
@@ -139,7 +139,7 @@ type rhythm struct {
 func (r *rhythm) hold(n int) {
 	for range n {
 		l := &renewedLease{slot: r.b.join()}
-		l.due = r.b.next(l.slot, r.now)
+		l.due = r.b.nextMoment(l.slot, r.now)
 		require.Greater(r.t, l.due, r.now)
 		require.LessOrEqual(r.t, l.due, r.now.plus(r.b.interval))
 		r.leases = append(r.leases, l)
@@ -179,8 +179,8 @@ func (r *rhythm) run(d, late time.Duration) {
 			r.early = max(r.early, r.b.interval-time.Duration(sent-l.last))
 		}
 		l.last = sent
-		l.slot = r.b.keep(l.slot, r.now)
-		l.due = r.b.after(l.slot, sent)
+		l.slot = r.b.keepOrChange(l.slot, r.now)
+		l.due = r.b.nextRenewal(l.slot, sent)
 		require.LessOrEqual(r.t, l.due, sent.plus(r.b.interval))
 		heap.Push(&r.queue, l)
 	}

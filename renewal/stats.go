@@ -44,7 +44,7 @@ type Sizes struct {
 	Sum           uint64
 	P50, P99, Max int
 
-	of wheel.Distribution // of as many microseconds, for Since
+	of wheel.Distribution // of the sizes, where a size of n is n µs; for Since
 }
 
 // Since returns what was counted between the snapshot earlier and s. Leases,
@@ -80,7 +80,7 @@ type laneStats struct {
 	leases   int
 	renewed  uint64
 	retried  uint64
-	lost     [reasons]int
+	lost     [numReasons]int
 	batches  uint64
 	failed   uint64
 	sent     uint64

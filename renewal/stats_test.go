@@ -86,7 +86,7 @@ func TestOnBatchIsToldOfEveryBatch(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		w, ln := newLane(t, &cut{Renewer: s, after: time.Second}, cfg)
+		w, ln := newLane(t, &boundedRenewer{Renewer: s, after: time.Second}, cfg)
 		hs := s.holdMany(t, ln, 100, 30*time.Second)
 		time.Sleep(time.Minute)
 		s.delete(hs[0].key)

@@ -12,15 +12,15 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// store is a store with expiry, as the watchdog's far side: it keeps keys, which
-// are numbers, until their TTL is over by the clock of the test's bubble.
+// store stands for Redis. It keeps keys, which are numbers, until their TTL is over by the
+// clock of the test's bubble.
 type store struct {
 	mu      sync.Mutex
-	expiry  []time.Time // by key; the zero time: it has it not
+	expiry  []time.Time // by key; zero if the key was deleted
 	renewed int         // renewals that found their key
 
-	fault func() fault  // what happens to the next call; nil: nothing
-	write func(key int) // is told of every key that is being written; nil: nobody is
+	fault func() fault  // returns the fault of the next call; nil if there is none
+	write func(key int) // is called with every key that is being written; may be nil
 }
 
 // fault is what the network does to one call.
@@ -28,9 +28,9 @@ type fault struct {
 	dial   time.Duration // until the first byte is written
 	before time.Duration // until the store carries it out
 	after  time.Duration // until the answer is there
-	drop   bool          // it never reaches the store
-	mute   bool          // its answer is lost
-	repeat bool          // the store asks for it once more, as at NOSCRIPT
+	drop   bool          // the request never reaches the store
+	mute   bool          // the answer is lost
+	repeat bool          // the store asks for the request once more, as Redis does with NOSCRIPT
 }
 
 var errNetwork = errors.New("the network failed")
@@ -139,15 +139,15 @@ func (s *store) extend(keys []int, ttl time.Duration) (gone []int) {
 	return gone
 }
 
-// left is how long the store will keep the key; not above 0 if it has it not.
-func (s *store) left(key int) time.Duration {
+// timeLeft returns how long the store will still keep the key; 0 or less if it has no such key.
+func (s *store) timeLeft(key int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Until(s.expiry[key])
 }
 
-// count is how many renewals found their key.
-func (s *store) count() int {
+// countRenewed returns how many renewals found their key.
+func (s *store) countRenewed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.renewed
@@ -179,8 +179,7 @@ func (s *store) put(ttl time.Duration) int {
 	return len(s.expiry) - 1
 }
 
-// holder is the owner of a lease in a test. It notes the calls that it gets, and how
-// long the store would still have kept its key.
+// holder is the owner of a lease in a test. It records the calls of Lost.
 type holder struct {
 	lease renewal.Lease
 	key   int
@@ -188,12 +187,12 @@ type holder struct {
 
 	mu     sync.Mutex
 	told   []renewal.Reason
-	at     time.Time
-	spared time.Duration
+	at     time.Time     // of the last call
+	spared time.Duration // how long the store would still have kept the key then
 }
 
 func (h *holder) Lost(r renewal.Reason) {
-	left := h.store.left(h.key)
+	left := h.store.timeLeft(h.key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told = append(h.told, r)
@@ -207,7 +206,7 @@ func (h *holder) reasons() []renewal.Reason {
 	return h.told
 }
 
-// toldAt is when it was told.
+// toldAt returns when Lost was called.
 func (h *holder) toldAt() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,7 +224,7 @@ func (s *store) hold(t testing.TB, ln *renewal.Lane, terms renewal.Terms) *holde
 // renewedFor are the terms of a lease that is renewed.
 func renewedFor(ttl time.Duration) renewal.Terms { return renewal.Terms{TTL: ttl} }
 
-// fixedFor are the terms of one that is not.
+// fixedFor are the terms of a lease that is not renewed.
 func fixedFor(ttl time.Duration) renewal.Terms { return renewal.Terms{TTL: ttl, Fixed: true} }
 
 func (s *store) holdMany(t testing.TB, ln *renewal.Lane, n int, ttl time.Duration) []*holder {
@@ -236,13 +235,13 @@ func (s *store) holdMany(t testing.TB, ln *renewal.Lane, n int, ttl time.Duratio
 	return hs
 }
 
-// cut bounds each call of a Renewer, as an I/O timeout does.
-type cut struct {
+// boundedRenewer bounds each call of a Renewer, as an I/O timeout does.
+type boundedRenewer struct {
 	renewal.Renewer
 	after time.Duration
 }
 
-func (c *cut) Renew(ctx context.Context, b *renewal.Batch) {
+func (c *boundedRenewer) Renew(ctx context.Context, b *renewal.Batch) {
 	ctx, cancel := context.WithTimeout(ctx, c.after)
 	defer cancel()
 	c.Renewer.Renew(ctx, b)
@@ -261,8 +260,8 @@ func newLane(t testing.TB, r renewal.Renewer, cfg renewal.Config) (*renewal.Watc
 	t.Cleanup(w.Close)
 	ln, err := w.Lane("test", r)
 	require.NoError(t, err)
-	// Wake-ups are at whole windows from New: no test is to look at the very
-	// instant of one.
+	// Wake-ups are at whole windows from New. No test looks at the very instant of a
+	// wake-up.
 	time.Sleep(w.Config().Tick / 3)
 	return w, ln
 }

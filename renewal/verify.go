@@ -24,11 +24,11 @@ func (ln *Lane) Verify() {
 	}
 	clear(ln.windows)
 	for _, end := range slices.Sorted(maps.Keys(ln.fixed)) {
-		c := ln.fixed[end]
-		for _, l := range c.leases {
+		g := ln.fixed[end]
+		for _, l := range g.leases {
 			l.mustVerify = true
 		}
-		ln.enqueueLocked(c, now)
+		ln.enqueueLocked(g, now)
 	}
 	clear(ln.fixed)
 }
@@ -48,7 +48,7 @@ func (l *Lease) Verify() {
 	now := ln.dog.now()
 	l.leaveLocked()
 	l.mustVerify = true
-	ln.scheduleLocked(l, ln.dog.window(now), now)
+	ln.scheduleLocked(l, ln.dog.floorToWindow(now), now)
 }
 
 // Confirm makes the Renewer soon ask the store whether the owner still has the
@@ -76,6 +76,6 @@ func (l *Lease) Confirm() {
 		now := ln.dog.now()
 		l.leaveLocked()
 		l.mustVerify = true
-		ln.scheduleLocked(l, ln.dog.window(now), now)
+		ln.scheduleLocked(l, ln.dog.floorToWindow(now), now)
 	}
 }

@@ -31,15 +31,15 @@ func TestVerifyFindsWhatTheStoreHasLost(t *testing.T) {
 		for _, h := range append(gone, goneFixed) {
 			require.Equal(t, []renewal.Reason{renewal.NotOwner}, h.reasons())
 		}
-		require.InDelta(t, 315, float64(s.count()), 15, "each once, and some because they are due")
+		require.InDelta(t, 315, float64(s.countRenewed()), 15, "each once, and some because they are due")
 		require.Equal(t, left, fixed.lease.Deadline(), "a fixed lease is not extended")
-		require.LessOrEqual(t, s.left(fixed.key), time.Minute)
+		require.LessOrEqual(t, s.timeLeft(fixed.key), time.Minute)
 		// They kept their due times, so they stay spread and are not late.
-		sum := s.count()
+		sum := s.countRenewed()
 		for range 10 {
 			time.Sleep(time.Second)
-			require.Less(t, s.count()-sum, 100, "bunched")
-			sum = s.count()
+			require.Less(t, s.countRenewed()-sum, 100, "bunched")
+			sum = s.countRenewed()
 		}
 		require.InDelta(t, 615, float64(sum), 20)
 		time.Sleep(51 * time.Second)
@@ -59,7 +59,7 @@ func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
 		w, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, renewedFor(30*time.Second))
 		s.setFault(func() fault { return fault{after: time.Second} })
-		for w.Stats().InFlight == 0 || s.count() == 0 {
+		for w.Stats().InFlight == 0 || s.countRenewed() == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		s.delete(h.key) // the old server had it and said yes
@@ -73,7 +73,7 @@ func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
 func TestAVerificationThatFailsIsTriedAgain(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
-		_, ln := newLane(t, &cut{s, time.Second}, cfg)
+		_, ln := newLane(t, &boundedRenewer{s, time.Second}, cfg)
 		fixed, kept := s.hold(t, ln, fixedFor(time.Minute)), s.hold(t, ln, fixedFor(time.Minute))
 		s.delete(fixed.key)
 		s.blackHole(5 * time.Second)
@@ -102,7 +102,7 @@ func TestVerifyOfOneLease(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 2}, w.Stats().Lost)
-		count := b.count()
+		count := b.countRenewed()
 		there := len(hs) - 2
 		require.GreaterOrEqual(t, count, there)
 		require.LessOrEqual(t, count, 2*there, "a lease is asked about again if it was in flight at Verify")
@@ -116,7 +116,7 @@ func TestVerifyOfOneLease(t *testing.T) {
 func TestVerifyOfAHungLaneKeepsTrustExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		_, ln := newLane(t, &cut{s, 20 * time.Second}, renewal.Config{})
+		_, ln := newLane(t, &boundedRenewer{s, 20 * time.Second}, renewal.Config{})
 		hs := append(s.holdMany(t, ln, 1000, 30*time.Second), s.hold(t, ln, fixedFor(25*time.Second)))
 		s.blackHole(time.Hour)
 		for range 3 {

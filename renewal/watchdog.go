@@ -25,14 +25,14 @@ type Watchdog struct {
 	cancel   context.CancelFunc
 	hooks    *hooks // nil without Config.OnBatch
 	random   *rand.Rand
-	// suspendedTime says how long the machine was suspended since it was started, and before is
-	// what it said at New. suspended is nil if the system cannot tell.
+	// suspendedTime returns how long the machine was suspended since it was started, and
+	// suspendedBefore is what it returned at New. suspendedTime is nil if the system cannot tell.
 	suspendedTime   func() time.Duration
 	suspendedBefore time.Duration
-	skew            func(time.Time) time.Duration // how far a test has moved the wall clock; nil outside of tests
+	skew            func(time.Time) time.Duration // how far a test has moved the wall clock; nil in programs
 
 	// atomic
-	isWatching     atomic.Bool // clock is armed, or about to be armed
+	isWatching     atomic.Bool // the timer clock is armed, or about to be armed
 	epoch          atomic.Pointer[epoch]
 	correctedFor   atomic.Int64           // ns; epoch.slept when the timers were last armed for it
 	clockSetBy     atomic.Int64           // ns; how far the wall clock was set forward when the stores were last asked because of that
@@ -40,16 +40,16 @@ type Watchdog struct {
 	lastStandstill atomic.Pointer[period] // when the process last stood still
 	standstillTime atomic.Int64           // ns; how long it has stood still in all
 
-	epochMu sync.Mutex // so that one goroutine makes a new epoch; taken last
+	epochMu sync.Mutex // held while a new epoch is made, so that only one goroutine does; no other lock is taken under it
 
 	wg sync.WaitGroup // dispatchers and the clock's timer
 
 	mu          sync.Mutex // guards what follows; taken before a lane's lock
 	lanes       []*Lane
-	ids         int       // of lanes made so far
+	ids         int       // the number of lanes made so far
 	closedLanes laneStats // of lanes that were closed
 	closed      bool
-	clock       *time.Timer // compares the clocks while there are leases; nil before the first
+	clock       *time.Timer // calls compareClocks while there are leases; nil before the first lease
 }
 
 // New returns a Watchdog without lanes, or one error with all faults of cfg. It
@@ -59,7 +59,7 @@ func New(cfg Config) (*Watchdog, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), suspendedTime: suspensions()}
+	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), suspendedTime: findSuspensionClock()}
 	if w.epoch.Store(new(epoch)); w.suspendedTime != nil {
 		w.suspendedBefore = w.suspendedTime()
 	}

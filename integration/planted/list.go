@@ -523,8 +523,8 @@ var bugs = []bug{
 	{
 		name: "trust-of-a-renewal-counts-from-the-answer", file: "renewal/dispatch.go",
 		breaks: "trust in a renewed lease counts from the answer",
-		before: "yes := dog.trustFrom(b.stamp, dog.cfg.TTL)",
-		after:  "yes := dog.trustFrom(now, dog.cfg.TTL)",
+		before: "renewedTrust := dog.trustFrom(b.stamp, dog.cfg.TTL)",
+		after:  "renewedTrust := dog.trustFrom(now, dog.cfg.TTL)",
 		tests:  []tests{{pkg: "./renewal", run: "^TestTrustEndsAMarginBeforeStampPlusTTL$"}},
 	},
 	{
