@@ -17,10 +17,10 @@ import (
 // clock was set back, limits are too late by the same time, until the server is
 // asked again.
 type Clock struct {
-	server       time.Time     // what the server said, without monotonic part
-	sent         time.Time     // when it was asked, by our clock
-	within       time.Duration // and how long the answer took, and the unit; the server's clock was read at some moment of it
-	lastAsked    time.Time     // the last question, whatever became of it
+	server       time.Time     // the time that the server told, without monotonic part
+	sent         time.Time     // when that question was sent, by this process's clock
+	within       time.Duration // how long the answer took, plus the unit; the server read its clock at some moment within that time
+	lastAsked    time.Time     // when the last question was sent, answered or not
 	isKnown      bool
 	isDistrusted bool // two servers seem to answer here
 }
@@ -30,7 +30,7 @@ const (
 	askEvery = time.Minute
 	// askAgain is askEvery of a connection whose server did not tell its time.
 	askAgain = time.Second
-	// drift is how many seconds it takes two clocks at most to be one further apart.
+	// drift is the number of seconds in which two clocks drift apart by a second at most.
 	drift = 2000
 )
 
@@ -56,7 +56,8 @@ func (c *Clock) Sample(sent, arrived, server time.Time, unit time.Duration) (off
 	took := max(arrived.Sub(sent), 0)
 	within := took + unit
 	if c.isKnown {
-		// Both say what the server's clock showed when the answer arrived.
+		// By the earlier estimate, the server's clock showed a time from least to most when
+		// this answer arrived.
 		least, most := c.server.Add(arrived.Sub(c.sent)-c.within), c.server.Add(arrived.Sub(c.sent))
 		switch {
 		case server.Add(-unit).After(most):

@@ -8,7 +8,7 @@ import (
 
 // conn is one connection of a Pipe. The type turn says which goroutine reads it.
 type conn struct {
-	*Exchange // its mutex also guards what follows below mu
+	*Exchange // its mu also guards the last group of fields
 
 	// immutable
 	pipe     *Pipe
@@ -16,11 +16,11 @@ type conn struct {
 
 	lastLedAnswer time.Time // when a leader last read its answer; used by the goroutine with the turn
 
-	// guarded by mu
-	err          error       // why it died
+	// guarded by Exchange.mu
+	err          error       // why the connection died; nil while it lives
 	timer        *time.Timer // runs checkAge while requests are in flight; nil before the first
 	isArmed      bool        // timer runs
-	overdue      *Request    // was too old at the last check
+	overdue      *Request    // the oldest request, if it was too old at the last check
 	turn         turn        // who reads
 	residentWake sync.Cond   // on mu: it is the resident's turn, or the connection is dead
 	soloStreak   int         // requests in a row that were alone on the connection when they were written
@@ -38,12 +38,12 @@ func newConn(p *Pipe, dialed Connection) *conn {
 // from then on.
 func (c *conn) checkReady() bool {
 	c.mu.Lock()
-	alive, look := c.err == nil, c.turn == nobody
-	if look {
+	alive, hasNoReader := c.err == nil, c.turn == nobody
+	if hasNoReader {
 		c.giveTurnLocked(leader)
 	}
 	c.mu.Unlock()
-	if alive && look {
+	if alive && hasNoReader {
 		alive = c.checkQuiet()
 		c.giveTurn(resident)
 	}
@@ -93,7 +93,7 @@ func (c *conn) register(batch []*Request, now time.Time) (asked questions, alive
 		} else {
 			c.soloStreak++
 		}
-		if c.turn == nobody { // a leader has ended since ready
+		if c.turn == nobody { // a leader has given up its turn since checkReady
 			c.giveTurnLocked(resident)
 		}
 		c.armLocked(c.cfg.Timeout)
@@ -150,7 +150,7 @@ func (c *conn) checkAge() {
 	c.isArmed = false
 	if c.err != nil || c.inflight.len() == 0 {
 		c.overdue = nil
-		if c.turn == nobody { // so that the end of an idle connection is seen
+		if c.turn == nobody { // the resident sees the end of an idle connection
 			c.giveTurnLocked(resident)
 		}
 		c.mu.Unlock()
@@ -187,22 +187,22 @@ func (c *conn) readOne() bool {
 		return false
 	}
 	r, ofAsking := c.popOldest()
-	own, failure := c.concludeOwn(r, ofAsking, reply, err)
+	isOwn, failure := c.handleQuestion(r, ofAsking, reply, err)
 	if failure != nil {
 		c.fail(failure)
 		return false
 	}
-	if own {
+	if isOwn {
 		return true
 	}
 	switch c.judge(r, err) {
-	case AsText, Late: // the text also makes the server know it
+	case AsText, Late: // over this Pipe, so that its server knows the text from then on
 		c.pipe.Put(r)
 	case Elsewhere:
 	case Demoted:
 		r.Fail(err)
-		// The next dial may find the new master. The others have no answer of
-		// their own.
+		// The next dial may find the new master. The other requests in flight get no
+		// answer any more.
 		c.fail(fmt.Errorf("the connection was given up: %w", err))
 		return false
 	default:
@@ -215,7 +215,8 @@ func (c *conn) readOne() bool {
 	return true
 }
 
-// popOldest is popLocked. After the last request of a caller that was alone, nobody reads.
+// popOldest is popLocked, and ends the resident's turn if callers can lead from now on: nothing is
+// in flight any more, and the last requests were alone.
 func (c *conn) popOldest() (r *Request, ofAsking bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,9 +9,12 @@
 //	answer := requests.Await(ctx, r)
 //
 // A [Pipe] is one connection for any number of callers. A [Group] has the Pipes of a
-// server. Group.Send is Put for a caller that calls Await next. If it is alone, it
-// writes and reads itself. A [Replicated] carries acquisitions that replicas must also
-// have.
+// server. Group.Send is Put for a caller that calls Await next. A caller that is alone
+// then writes the request and reads the answer itself. A [Replicated] carries
+// acquisitions that replicas must also have.
+//
+// A request has a name, its key, which chooses the server and its usual connection. A
+// request that is posted is fire and forget: no caller waits for it.
 //
 // # What it promises
 //
@@ -46,8 +49,8 @@
 // WAIT, renewal batches and pub/sub. A Pipe and a Replicated do this:
 //
 //	Final      a value, or an error reply: the caller gets it
-//	Parted     TRYAGAIN: nothing ran. Or a key of a script has moved before the
-//	           others. The caller gets the error
+//	Parted     TRYAGAIN: nothing ran. Or one key of a script has moved to another
+//	           server before the other keys. The caller gets the error
 //	AsText     NOSCRIPT: nothing ran. The text is sent over the same Pipe, so that the
 //	           server knows it. NOSCRIPT in answer to text is Final
 //	Late       the call came after its limit, and nothing ran. It is sent again over the
@@ -59,8 +62,8 @@
 //	           the next dial may find the new master
 //	Broken     no reply: the connection is closed, and its requests are unknown
 //
-// A replica refuses only writes, so it would answer a try for a lock that somebody has.
-// A connection therefore asks from time to time whether its server is a replica, and is
+// A replica refuses only writes. It answers a try for a lock that is held, because that
+// only reads. A connection therefore asks from time to time whether its server is a replica, and is
 // closed if so (proof.go). Requests behind that question are unknown.
 //
 // A script that also uses keys which its call does not name does not follow an
@@ -99,15 +102,15 @@
 // # A caller alone
 //
 // A lone request spends most of its time on waking the writer, the reader and
-// the caller. So after Config.LeadAfter requests in a row that were alone, the
-// reader stops and a caller of Send leads. It writes its request and waits for
-// the answer for 5 ms. If the answer is not complete then, or others have
-// requests in flight at the end, the reader continues. So requests in flight
-// always have a reader.
+// the caller. The reader of a connection is called its resident. After
+// Config.LeadAfter requests in a row that were alone, the resident stops and a
+// caller of Send leads. The leader writes its request and waits for the answer for
+// 5 ms. If the answer is not complete then, or other requests are in flight at the
+// end, the resident continues. So requests in flight always have a reader.
 //
 // Before a write, a connection without a reader is checked, unless the last answer
 // came within a millisecond. If bytes have come, the connection has failed. Within
-// Config.Timeout after the last request the reader reads again, and sees the end of
+// Config.Timeout after the last request the resident reads again, and sees the end of
 // an idle connection. Only a connection of package resp over a socket can be led. See
 // lead.go.
 //
@@ -117,11 +120,11 @@
 //
 //	1         the caller leads the connection of its name, as above
 //	2         each caller leads a connection, whichever is idle
-//	3 to 12   callers write to the connection of their name, and its resident reads
-//	more      the writer writes many requests at once
+//	3 to 12   callers write to the connection of their name, and the resident reads
+//	more      the writer of that connection writes many requests at once
 //
-// So requests of one name may use several connections. Not while a request that was
-// posted is under way: it would be overtaken.
+// So requests of one name may use several connections. While a posted request is
+// under way they do not, because they could overtake it.
 //
 // # Goroutines, locks and failure
 //
@@ -135,9 +138,9 @@
 // during I/O, including closing, nor while late or a function of Config runs,
 // nor together with another lock.
 //
-// A connection whose oldest request is older than Config.Timeout is closed. That
-// is checked twice, because this process may be the slow one. Its requests are
-// completed at once, and the next request dials. A connection that was closed
-// while it was idle is not used (P35). An answer while nothing is in flight ends the
-// connection.
+// A connection whose oldest request is older than Config.Timeout is closed. Its age
+// is checked twice, because this process may be the slow one. All requests of the
+// connection are then completed, and the next request dials. A connection that was
+// closed while it was idle is not used (P35). An answer while nothing is in flight
+// ends the connection.
 package pipe

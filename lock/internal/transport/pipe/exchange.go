@@ -11,8 +11,9 @@ import (
 )
 
 // Exchange has the requests that are in flight over one connection, in the order in which they
-// were written. Between them are questions of the connection's own: ASKING, TIME, and whether the
-// server is a replica. Commands, acquisitions with WAIT and renewals use it.
+// were written. Between them are questions that the connection itself asks: ASKING, TIME, and HDEL,
+// which finds out whether the server is a replica (proof.go). Commands, acquisitions with WAIT and
+// renewals use an Exchange.
 //
 // An Exchange writes requests with their limits, finds the request to which an answer belongs, and
 // says what follows from the answer. It completes no request and closes nothing: its user does, see
@@ -30,10 +31,10 @@ type Exchange struct {
 	// immutable
 	cfg   *Config
 	redis redis.Conn  // written by one goroutine at a time, and read by one
-	below *resp.Conn  // the connection below redis; nil of one that a Dialer has not made
+	below *resp.Conn  // the connection below redis; nil if package resp did not make redis, as for a program's own pool
 	batch *resp.Batch // used by the goroutine that writes
 
-	hasAnswered bool // has answered a request; used by the goroutine that reads
+	hasAnswered bool // the server has answered something on the connection; used by the goroutine that reads
 
 	mu       sync.Mutex // guards what follows; never held during I/O
 	inflight flight
@@ -44,7 +45,7 @@ type Exchange struct {
 // flight is a queue of requests, oldest first, which uses its memory again.
 type flight struct {
 	list     []*Request
-	answered int // at the beginning of list
+	answered int // the number of requests at the beginning of list that are answered
 }
 
 func (f *flight) len() int { return len(f.list) - f.answered }
@@ -60,7 +61,7 @@ func (f *flight) add(more ...*Request) {
 	f.list = append(f.list, more...)
 }
 
-func (f *flight) drop() {
+func (f *flight) dropOldest() {
 	f.list[f.answered] = nil
 	if f.answered++; f.answered == len(f.list) {
 		f.list, f.answered = f.list[:0], 0
@@ -82,8 +83,8 @@ func NewExchange(cfg *Config, dialed Connection) *Exchange {
 	}
 }
 
-// questions says which questions are asked before the requests of a write.
-type questions struct{ time, proof bool }
+// questions says what the connection asks before the requests of a write.
+type questions struct{ asksTime, asksProof bool }
 
 // Write stamps requests and writes them.
 func (x *Exchange) Write(batch []*Request) error {
@@ -96,12 +97,12 @@ func (x *Exchange) Write(batch []*Request) error {
 // registerLocked stamps requests that are written next, and records them and the questions before
 // them.
 func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questions) {
-	st := x.clock.stamp(now, x.cfg.Timeout)
-	if asked.time = x.clock.Due(now); asked.time {
+	st := x.clock.newStamps(now, x.cfg.Timeout)
+	if asked.asksTime = x.clock.Due(now); asked.asksTime {
 		x.clock.Asking(now)
 		x.inflight.add(newQuestion(timeQuestion, now))
 	}
-	if asked.proof = x.proof.isDue(x.cfg, now, batch); asked.proof {
+	if asked.asksProof = x.proof.beginIfDue(x.cfg, now, batch); asked.asksProof {
 		x.inflight.add(newQuestion(proofQuestion, now))
 	}
 	for _, r := range batch {
@@ -113,18 +114,18 @@ func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questi
 
 // send writes what was registered.
 func (x *Exchange) send(batch []*Request, asked questions) error {
-	if asked.time {
+	if asked.asksTime {
 		if err := x.batch.Command("TIME"); err != nil {
 			return err
 		}
 	}
-	if asked.proof {
+	if asked.asksProof {
 		if err := askProof(x.batch, batch); err != nil {
 			return err
 		}
 	}
 	for _, r := range batch {
-		if err := r.send(x.batch); err != nil {
+		if err := r.addTo(x.batch); err != nil {
 			return err
 		}
 	}
@@ -142,11 +143,11 @@ func (x *Exchange) Next(timeout time.Duration) (r *Request, reply resp.Reply, re
 		x.mu.Lock()
 		r, ofAsking := x.popLocked()
 		x.mu.Unlock()
-		own, failure := x.concludeOwn(r, ofAsking, reply, err)
+		isOwn, failure := x.handleQuestion(r, ofAsking, reply, err)
 		if failure != nil {
 			return nil, resp.Reply{}, nil, failure
 		}
-		if !own {
+		if !isOwn {
 			return r, reply, err, nil
 		}
 	}
@@ -171,7 +172,7 @@ func (x *Exchange) popLocked() (r *Request, ofAsking bool) {
 		r.askingAnswered = true
 		return r, true
 	}
-	x.inflight.drop()
+	x.inflight.dropOldest()
 	return r, false
 }
 
@@ -182,10 +183,10 @@ func (x *Exchange) takeAll() []*Request {
 	return x.inflight.takeAll()
 }
 
-// concludeOwn handles an answer to a question of the connection, and reports whether it was one.
-// failure says that the connection is not usable.
-func (x *Exchange) concludeOwn(r *Request, ofAsking bool, reply resp.Reply, refusal error) (own bool, failure error) {
-	if r == nil { // all are answered: it died, or nothing was asked
+// handleQuestion handles the answer if it belongs to a question of the connection. isOwn reports
+// that. failure says that the connection is not usable.
+func (x *Exchange) handleQuestion(r *Request, ofAsking bool, reply resp.Reply, refusal error) (isOwn bool, failure error) {
+	if r == nil { // the connection has died meanwhile, or the server answered without a request
 		return false, fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply.Any(), refusal))
 	}
 	if !x.hasAnswered {
@@ -193,7 +194,7 @@ func (x *Exchange) concludeOwn(r *Request, ofAsking bool, reply resp.Reply, refu
 		x.cfg.Answered()
 	}
 	switch {
-	case ofAsking: // it may be refused, and then the request is too
+	case ofAsking: // if ASKING was refused, the request behind it is refused too
 		return true, nil
 	case r.question == proofQuestion:
 		return true, x.cfg.proved(r.answer.Stamp, refusal)

@@ -69,11 +69,11 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 			asked := x.registerLocked(batch, now)
 			require.NoError(t, x.send(batch, asked))
 			var want []string
-			if asked.time {
+			if asked.asksTime {
 				want = append(want, "TIME")
 				inflight = append(inflight, []any{[]byte(fmt.Sprint(now.Unix())), []byte(fmt.Sprint(now.Nanosecond() / 1000))})
 			}
-			if asked.proof {
+			if asked.asksProof {
 				want = append(want, "HDEL")
 				inflight = append(inflight, int64(0))
 			}

@@ -19,9 +19,9 @@ type Group struct {
 	pipes []*Pipe // immutable
 
 	// atomic
-	calls  atomic.Int32 // of Send, until Await returns
+	calls  atomic.Int32 // calls of Send for which Await has not returned
 	posted atomic.Int32 // requests that were posted and are under way
-	peak   peakCalls    // of calls at once
+	peak   peakCalls    // the most calls at once, lately
 }
 
 const (
@@ -48,7 +48,7 @@ func (g *Group) Put(r *Request, number uint64) {
 		r.postCount = &g.posted
 		g.posted.Add(1)
 	}
-	g.pipe(number).Put(r)
+	g.pipeOf(number).Put(r)
 }
 
 // Send is Put for a goroutine that calls Await next. Send may wait for the answer for some
@@ -57,30 +57,31 @@ func (g *Group) Send(r *Request, number uint64) {
 	r.callCount = &g.calls
 	n := g.calls.Add(1)
 	most := g.peak.record(n)
-	p := g.pipe(number)
+	p := g.pipeOf(number)
 	if n > 1 && most <= fewCalls && g.posted.Load() == 0 {
-		p = g.idle(number)
+		p = g.pickIdle(number)
 	}
 	if !p.tryLead(r) && (most > someCalls || !p.writeNow(r)) {
 		p.Put(r)
 	}
 }
 
-// idle returns a connection over which no request is under way, if there is one, and otherwise that
-// of number. In that case a connection that was not needed until now is made.
-func (g *Group) idle(number uint64) *Pipe {
+// pickIdle returns a connection over which no request is under way. If there is none, it returns the
+// connection that number chooses, and makes the others dial if they have not yet.
+func (g *Group) pickIdle(number uint64) *Pipe {
 	for i := range g.pipes {
-		if p := g.pipe(number + uint64(i)); p.isIdle() {
+		if p := g.pipeOf(number + uint64(i)); p.isIdle() {
 			return p
 		}
 	}
 	for _, p := range g.pipes {
 		p.warm()
 	}
-	return g.pipe(number)
+	return g.pipeOf(number)
 }
 
-// peakCalls knows the most calls that were under way at once, of the last callsPerPeriod calls or more.
+// peakCalls records the most calls that were under way at once, during the last callsPerPeriod calls
+// or up to twice as many.
 // Many goroutines that an answer has woken together begin their next calls one after the other, so
 // the calls of this moment alone do not tell how many there are.
 type peakCalls struct {
@@ -88,11 +89,11 @@ type peakCalls struct {
 	callCount              atomic.Uint32
 }
 
-// callsPerPeriod is the number of calls after which a peak is the peak of the last period. It is
-// forgotten at the end of the next one.
+// callsPerPeriod is the number of calls in a period of peakCalls. The peak of a period is forgotten
+// at the end of the next period.
 const callsPerPeriod = 512
 
-// record records that n calls are under way, and returns how many there were at most.
+// record records that n calls are under way, and returns the most calls of this period and the last.
 func (c *peakCalls) record(n int32) int32 {
 	for m := c.thisPeriod.Load(); n > m && !c.thisPeriod.CompareAndSwap(m, n); m = c.thisPeriod.Load() {
 	}
@@ -102,7 +103,8 @@ func (c *peakCalls) record(n int32) int32 {
 	return max(n, c.thisPeriod.Load(), c.lastPeriod.Load())
 }
 
-func (g *Group) pipe(number uint64) *Pipe { return g.pipes[number%uint64(len(g.pipes))] }
+// pipeOf returns the connection that number chooses.
+func (g *Group) pipeOf(number uint64) *Pipe { return g.pipes[number%uint64(len(g.pipes))] }
 
 // Drop closes the connections in use, because the server's epoch has ended.
 func (g *Group) Drop() {

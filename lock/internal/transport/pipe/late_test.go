@@ -19,11 +19,11 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// timed is a speaker's answers of a server with a clock of its own.
+// timed has the answers of a server with a clock of its own.
 type timed struct {
-	ahead  atomic.Int64 // of ours
-	limits atomic.Pointer[[]int64]
-	silent atomic.Bool // it hears, and says nothing
+	ahead  atomic.Int64            // ns; how far its clock is ahead of this process's clock
+	limits atomic.Pointer[[]int64] // of the script calls, in order
+	silent atomic.Bool             // it reads requests and does not answer
 }
 
 func (s *timed) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }

@@ -9,7 +9,7 @@ import "time"
 //	            LeadAfter requests in a row were alone, and nothing is in flight
 //	resident ─────────────────────────────────────────────────────────────────▶ nobody
 //	   ▲ ▲                                                                       │  ▲
-//	   │ └── somebody writes who does not lead; nothing was asked for Timeout ───┤  │
+//	   │ └── a request is written without leading; no request for Timeout ───────┤  │
 //	   │                                                                         │  │
 //	   │    no answer in time;    requests of others are in flight       a caller│  │its answer came,
 //	   └───────────────────────────────────── leader ◀────────────── is to write┘  │nothing is in flight
@@ -20,12 +20,13 @@ import "time"
 type turn uint8
 
 const (
-	resident turn = iota // the connection's own goroutine reads, or is about to
+	resident turn = iota // the connection's own goroutine, the resident, reads or is about to read
 	nobody               // nothing is in flight, and nobody reads
-	leader               // a caller writes, or reads
+	leader               // a caller, the leader, writes or reads; or checkReady looks at the connection
 )
 
-// leadTime is the longest time that a caller leads. It notices the end of its context that much late.
+// leadTime is the longest time that a caller leads. A leader notices the end of its context up to
+// leadTime late.
 const leadTime = 5 * time.Millisecond
 
 // tryLead writes r and reads the answer, or leaves the reading to the resident after leadTime. The caller
@@ -64,7 +65,7 @@ func (c *conn) isReadByResident() bool {
 	return c.err == nil && c.turn == resident && c.inflight.len() < maxInFlightForWrite
 }
 
-// writeOne is the write of a caller, which ends with it.
+// writeOne writes the request of a caller that has called beginWrite, and calls endWrite.
 func (p *Pipe) writeOne(c *conn, r *Request) {
 	p.callerBatch[0] = r
 	c.write(p.callerBatch[:])
@@ -120,8 +121,9 @@ func (c *conn) claimTurn() bool {
 	return true
 }
 
-// freshFor is how long after an answer to a leader a connection is not checked before a write. Bytes
-// that come in that time without a request are not told from bytes that come just after a check.
+// freshFor is how long a connection is not checked before a write after a leader has read an answer.
+// Bytes that come without a request within that time are as hard to notice as bytes that come just
+// after a check.
 const freshFor = time.Millisecond
 
 // isFresh reports whether checkQuiet need not be called.
@@ -137,7 +139,7 @@ func (c *conn) checkQuiet() bool {
 		return true
 	}
 	if c.below.Answered() {
-		c.readOne() // for its text
+		c.readOne() // its error then has the text of what was sent
 	}
 	c.fail(errUnasked)
 	return false
@@ -169,7 +171,7 @@ func (c *conn) giveTurn(to turn) {
 	c.giveTurnLocked(to)
 }
 
-// giveTurnLocked gives the turn to to. On a dead connection the resident gets it, and ends.
+// giveTurnLocked gives the turn to to. If the connection is dead, the resident gets the turn and ends.
 func (c *conn) giveTurnLocked(to turn) {
 	if c.err != nil {
 		to = resident

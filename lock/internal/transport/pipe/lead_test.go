@@ -19,11 +19,11 @@ import (
 // leadTime is how long a caller leads at most.
 const leadTime = 5 * time.Millisecond
 
-// alone runs f with a speaker. Its callers lead after after requests in a row that were alone.
-func alone(t *testing.T, after int, answer func(command []string) string, f func(t *testing.T, b *bench)) {
+// withLoneCaller runs f with a speaker. Callers lead after leadAfter requests in a row that were alone.
+func withLoneCaller(t *testing.T, leadAfter int, answer func(command []string) string, f func(t *testing.T, b *bench)) {
 	t.Helper()
 	inBubble(t, func(ctx context.Context, cfg *pipe.Config) carrier {
-		cfg.LeadAfter = after
+		cfg.LeadAfter = leadAfter
 		return grouped{pipe.NewGroup(ctx, cfg, 1)}
 	}, -1, answer, nil, f)
 }
@@ -59,22 +59,22 @@ func (b *bench) readers() string {
 	return string(short)
 }
 
-// next is requireYes when everybody has done with the request before: a caller does not lead while the
-// writer has not come back from its write.
-func (b *bench) next(id int) {
+// requireNextYes is requireYes after all goroutines have finished the request before. A caller does
+// not lead while the writer has not returned from its write.
+func (b *bench) requireNextYes(id int) {
 	b.t.Helper()
 	synctest.Wait()
 	b.requireYes(id)
 }
 
 func TestALoneCallerReadsItsOwnAnswer(t *testing.T) {
-	alone(t, 3, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 3, yes, func(t *testing.T, b *bench) {
 		for id := range 3 {
-			b.next(id)
+			b.requireNextYes(id)
 		}
 		require.Equal(t, "r", b.readers())
 		for id := range 20 {
-			b.next(id)
+			b.requireNextYes(id)
 		}
 		require.Equal(t, "C", b.readers())
 
@@ -91,73 +91,73 @@ func TestALoneCallerReadsItsOwnAnswer(t *testing.T) {
 		close(hold)
 		wg.Wait()
 		require.Contains(t, b.readers(), "r", "of two, the second answer is nobody's own")
-		b.next(1)
+		b.requireNextYes(1)
 		require.NotContains(t, b.readers(), "C")
 		for id := range 3 {
-			b.next(id)
+			b.requireNextYes(id)
 		}
 		b.readers()
-		b.next(1)
+		b.requireNextYes(1)
 		require.Equal(t, "C", b.readers())
 		require.EqualValues(t, 1, b.srv.dials.Load())
 	})
 }
 
-// TestACallerLeadsWhateverTheTimeBetweenTwoRequests: the limit of its slice is moved on.
+// TestACallerLeadsWhateverTheTimeBetweenTwoRequests: the read deadline of a leader is set again in time.
 func TestACallerLeadsWhateverTheTimeBetweenTwoRequests(t *testing.T) {
-	alone(t, 1, yes, func(t *testing.T, b *bench) {
-		b.lead()
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+		b.makeCallersLead()
 		for id := range 100 {
-			b.next(id)
+			b.requireNextYes(id)
 			time.Sleep(time.Duration(id) * leadTime / 50)
 		}
 		require.Equal(t, "C", b.readers())
 	})
 }
 
-// TestASlowServerIsNotWaitedForTwiceInARow: each of its answers would cost the caller the end of
-// its slice and the resident's turn.
+// TestASlowServerIsNotWaitedForTwiceInARow: each slow answer would cost a leader all of leadTime, and
+// then the resident must be woken as well.
 func TestASlowServerIsNotWaitedForTwiceInARow(t *testing.T) {
-	alone(t, 3, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 3, yes, func(t *testing.T, b *bench) {
 		for id := range 4 {
-			b.next(id)
+			b.requireNextYes(id)
 		}
 		require.Equal(t, "rC", b.readers())
 		b.srv.answer = func(command []string) string {
 			time.Sleep(2 * leadTime)
 			return yes(command)
 		}
-		b.next(4)
+		b.requireNextYes(4)
 		b.srv.answer = yes
 		for id := range 3 {
-			b.next(id)
+			b.requireNextYes(id)
 		}
 		require.Equal(t, "r", b.readers())
-		b.next(5)
+		b.requireNextYes(5)
 		require.Equal(t, "C", b.readers())
 	})
 }
 
 func TestWithoutLeadAfterNobodyLeads(t *testing.T) {
-	alone(t, 0, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 0, yes, func(t *testing.T, b *bench) {
 		for id := range 20 {
-			b.next(id)
+			b.requireNextYes(id)
 		}
 		require.Equal(t, "r", b.readers())
 	})
 }
 
-// lead makes the next request one that its caller carries.
-func (b *bench) lead() {
+// makeCallersLead sends requests until the caller of the next one leads.
+func (b *bench) makeCallersLead() {
 	b.t.Helper()
-	b.next(1)
-	b.next(2)
+	b.requireNextYes(1)
+	b.requireNextYes(2)
 	b.readers()
 }
 
 func TestALeaderLeavesSoonAfterItsContextHasEnded(t *testing.T) {
-	alone(t, 1, yes, func(t *testing.T, b *bench) {
-		b.lead()
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+		b.makeCallersLead()
 		b.srv.answer = func([]string) string { return mute }
 		for after, most := range map[time.Duration]time.Duration{time.Millisecond: leadTime, 20 * time.Millisecond: 20 * time.Millisecond} {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
@@ -181,8 +181,8 @@ func TestWhatALeaderDoesNotReadTheResidentDoes(t *testing.T) {
 		"at its very end":   {leadTime, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			alone(t, 1, yes, func(t *testing.T, b *bench) {
-				b.lead()
+			withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+				b.makeCallersLead()
 				b.srv.answer = func(command []string) string {
 					time.Sleep(c.delay)
 					whole := yes(command)
@@ -191,30 +191,30 @@ func TestWhatALeaderDoesNotReadTheResidentDoes(t *testing.T) {
 					b.srv.say(whole[6:])
 					return mute
 				}
-				b.next(3)
-				b.next(4)
+				b.requireNextYes(3)
+				b.requireNextYes(4)
 				b.srv.answer = yes
-				b.next(5)
+				b.requireNextYes(5)
 				require.EqualValues(t, 1, b.srv.dials.Load())
 			})
 		})
 	}
 	long := "-ERR " + strings.Repeat("x", 3000)
-	alone(t, 1, yes, func(t *testing.T, b *bench) {
-		b.lead()
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+		b.makeCallersLead()
 		b.srv.answer = func([]string) string { return long + "\r\n" }
 		for id := range 3 {
 			require.EqualError(t, b.call(t.Context(), id).Err, long[1:])
 		}
 		b.srv.answer = yes
-		b.next(3)
+		b.requireNextYes(3)
 		require.EqualValues(t, 1, b.srv.dials.Load())
 	})
 }
 
 func TestHalfAnAnswerToALeaderEndsInTime(t *testing.T) {
-	alone(t, 1, yes, func(t *testing.T, b *bench) {
-		b.lead()
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+		b.makeCallersLead()
 		b.srv.answer = func(command []string) string {
 			b.srv.say(yes(command)[:6])
 			return mute
@@ -225,7 +225,7 @@ func TestHalfAnAnswerToALeaderEndsInTime(t *testing.T) {
 		require.False(t, a.Stamp.IsZero(), "it may have run")
 		require.Less(t, time.Since(began), 1200*time.Millisecond)
 		b.srv.answer = yes
-		b.next(4)
+		b.requireNextYes(4)
 		require.EqualValues(t, 2, b.srv.dials.Load())
 	})
 }
@@ -242,8 +242,8 @@ func TestNobodyReadsAnIdleConnection(t *testing.T) {
 	} {
 		for _, by := range []string{"a leader", "the writer"} {
 			t.Run(name+", "+by, func(t *testing.T) {
-				alone(t, 1, yes, func(t *testing.T, b *bench) {
-					b.lead()
+				withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+					b.makeCallersLead()
 					go end(b.srv)
 					time.Sleep(time.Millisecond)
 					r := b.acquire(3, nil)
@@ -267,17 +267,17 @@ func TestNobodyReadsAnIdleConnection(t *testing.T) {
 	}
 }
 
-// TestWhatComesWithAnAnswerIsNotTakenForTheNext: it was read together with it.
+// TestWhatComesWithAnAnswerIsNotTakenForTheNext: both were read together.
 func TestWhatComesWithAnAnswerIsNotTakenForTheNext(t *testing.T) {
 	for name, more := range map[string]string{"a whole answer": "-ERR you are not wanted\r\n", "half": "*2\r\n", "a quarter": "$"} {
 		t.Run(name, func(t *testing.T) {
-			alone(t, 1, yes, func(t *testing.T, b *bench) {
-				b.lead()
+			withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+				b.makeCallersLead()
 				b.srv.answer = func(command []string) string { return yes(command) + more }
-				b.next(3)
+				b.requireNextYes(3)
 				require.Equal(t, "C", b.readers())
 				b.srv.answer = yes
-				b.next(4)
+				b.requireNextYes(4)
 				require.EqualValues(t, 2, b.srv.dials.Load())
 			})
 		})
@@ -285,38 +285,38 @@ func TestWhatComesWithAnAnswerIsNotTakenForTheNext(t *testing.T) {
 }
 
 func TestTheEndOfAnIdleConnectionIsSeenInTime(t *testing.T) {
-	alone(t, 1, yes, func(t *testing.T, b *bench) {
-		b.lead()
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+		b.makeCallersLead()
 		b.srv.hangUp()
 		time.Sleep(time.Second + time.Millisecond) // Config.Timeout
 		synctest.Wait()
 		require.Len(t, b.srv.failures(), 1)
-		b.next(3)
-		b.next(4)
+		b.requireNextYes(3)
+		b.requireNextYes(4)
 		b.readers()
-		b.next(5)
+		b.requireNextYes(5)
 		require.Equal(t, "C", b.readers())
 	})
 }
 
-// TestAnIdleConnectionIsLedAgainAtOnce: the resident had it meanwhile.
+// TestAnIdleConnectionIsLedAgainAtOnce, although the resident had the turn meanwhile.
 func TestAnIdleConnectionIsLedAgainAtOnce(t *testing.T) {
-	alone(t, 5, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 5, yes, func(t *testing.T, b *bench) {
 		for id := range 6 {
-			b.next(id)
+			b.requireNextYes(id)
 		}
 		time.Sleep(10 * time.Second)
-		b.next(7)
+		b.requireNextYes(7)
 		b.readers()
-		b.next(8)
+		b.requireNextYes(8)
 		require.Equal(t, "C", b.readers())
 		require.EqualValues(t, 1, b.srv.dials.Load())
 	})
 }
 
 func TestCloseEndsALeader(t *testing.T) {
-	alone(t, 1, yes, func(t *testing.T, b *bench) {
-		b.lead()
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+		b.makeCallersLead()
 		b.srv.answer = func([]string) string { return mute }
 		done := make(chan pipe.Answer)
 		go func() { done <- b.call(t.Context(), 3) }()
@@ -329,10 +329,10 @@ func TestCloseEndsALeader(t *testing.T) {
 	})
 }
 
-// TestWhatHasALimitIsNotLedAfterIt: its caller need not look at the clock.
+// TestWhatHasALimitIsNotLedAfterIt, so a caller need not compare the limit with the clock.
 func TestWhatHasALimitIsNotLedAfterIt(t *testing.T) {
-	alone(t, 1, yes, func(t *testing.T, b *bench) {
-		b.lead()
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+		b.makeCallersLead()
 		r := b.acquire(3, nil)
 		r.Within(time.Now())
 		b.Put(r)
@@ -381,7 +381,7 @@ func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 				}
 				return yes(command) + "-ERR and more\r\n"
 			}
-			alone(t, 1+pick(2), answer, func(t *testing.T, b *bench) {
+			withLoneCaller(t, 1+pick(2), answer, func(t *testing.T, b *bench) {
 				var wg sync.WaitGroup
 				callers := 1
 				if !single {
@@ -427,7 +427,8 @@ func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 	require.Greater(t, failed, seeds/10, "there is trouble")
 }
 
-// sendOn puts a request there that another server has redirected. Its caller is not the one that sends.
+// sendOn puts a request that another server has redirected. The goroutine that does so is not the
+// caller of the request, so it does not lead.
 func sendOn(there carrier, r *pipe.Request) {
 	if g, ok := there.(grouped); ok {
 		g.Unled(r)

@@ -30,10 +30,10 @@ type Pipe struct {
 	isWriterBusy    bool       // the writer has requests that it has not written yet
 	isCallerWriting bool       // a caller writes
 	dialsEarly      bool       // the writer dials although no request is queued
-	wasWarmed       bool       // dialsEarly was set since the last connection was made
+	wasWarmed       bool       // dialsEarly was set once since the last connection was made
 
-	leadable    atomic.Pointer[conn] // live, if a caller may lead it; nil otherwise. Changed under its mutex
-	callerBatch [1]*Request          // what a caller writes; of the one that does
+	leadable    atomic.Pointer[conn] // the live connection if nobody reads it, so a caller may lead; nil otherwise. Changed under the mutex of that connection
+	callerBatch [1]*Request          // the request that a caller writes; used by the caller that set isCallerWriting
 
 	wg sync.WaitGroup // writer and readers
 }
@@ -70,7 +70,8 @@ func (p *Pipe) isIdle() bool {
 	return idle && c != nil && !c.isBusy()
 }
 
-// warm makes the writer dial before the first request, unless that was done in vain.
+// warm makes the writer dial although no request is queued. It does so only once until a connection
+// was made, so a server that cannot be reached is not dialled again and again.
 func (p *Pipe) warm() {
 	p.mu.Lock()
 	c := p.live

@@ -15,7 +15,7 @@ import (
 // held until its lease ends. So the connection also sends a write that changes nothing.
 type proof struct {
 	lastAsked time.Time // when the last question was sent, or the connection was made
-	dials     uint32    // Config.Dials then
+	dials     uint32    // what Config.Dials returned then
 }
 
 // proofOf returns the proof of a connection that was made just now.
@@ -26,8 +26,9 @@ func (cfg *Config) proofOf() (p proof) {
 	return p
 }
 
-// isDue reports whether the connection must ask now, before it writes batch, and records that it does.
-func (p *proof) isDue(cfg *Config, now time.Time, batch []*Request) bool {
+// beginIfDue reports whether the connection must ask before it writes batch. If so, it records that
+// the connection asks now. A batch without keys has no key to ask about.
+func (p *proof) beginIfDue(cfg *Config, now time.Time, batch []*Request) bool {
 	if cfg.ProveEvery == 0 || batch[0].keys == 0 {
 		return false
 	}

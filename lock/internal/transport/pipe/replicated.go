@@ -22,7 +22,7 @@ type Replicated struct {
 	// immutable after NewReplicated
 	cfg   *Config
 	ctx   context.Context // its end ends dials; Close must follow
-	dials *dialing.Bound  // one of each connection
+	dials *dialing.Bound  // leaves at most one dial per connection behind
 
 	mu     sync.Mutex // guards what follows; never held during I/O
 	work   sync.Cond  // on mu: queue is not empty, or closed
@@ -144,7 +144,7 @@ func (p *Replicated) dial() (*Exchange, error) {
 		dialed.Conn.Close()
 		return nil, err
 	}
-	if p.cfg.Epoch() != dialed.Epoch { // Drop came before, and did not see it
+	if p.cfg.Epoch() != dialed.Epoch { // Drop came before, and did not see the connection
 		p.closeConn(dialed.Conn)
 		return nil, ErrReplaced
 	}
@@ -186,7 +186,7 @@ func (p *Replicated) fail(batch []*Request, err error) {
 // once, and an acquisition when replicas have it. sendBatch returns false if the
 // connection is not usable.
 func (p *Replicated) sendBatch(conn *Exchange, batch []*Request) bool {
-	batch = withoutExpired(batch) // they have waited for others
+	batch = withoutExpired(batch) // they may have waited in the queue for long
 	usable := true
 	var taken []*Request
 	for len(batch) > 0 {

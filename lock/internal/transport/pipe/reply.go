@@ -17,9 +17,9 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// inScript matches what Redis before version 7 writes before the code of an error that a command of a
-// script has met. The rest of a reply may have the names of keys and users, which may be anything.
-var inScript = regexp.MustCompile(`^(ERR Error running script \(call to f_[0-9a-f]*\): )?(@user_script: ?\d+: )+-?`)
+// scriptPrefix matches what Redis before version 7 writes before the code of an error of a command
+// in a script. The rest of a reply may have the names of keys and users, which may be anything.
+var scriptPrefix = regexp.MustCompile(`^(ERR Error running script \(call to f_[0-9a-f]*\): )?(@user_script: ?\d+: )+-?`)
 
 // replyText returns the text of an error reply, from its code on. It returns "" if err is no reply.
 func replyText(err error) string {
@@ -27,7 +27,7 @@ func replyText(err error) string {
 	if !errors.As(err, &reply) {
 		return ""
 	}
-	return string(reply)[len(inScript.FindString(string(reply))):]
+	return string(reply)[len(scriptPrefix.FindString(string(reply))):]
 }
 
 // Code returns the code of an error reply, its first word. It returns "" if err is no reply.
@@ -36,8 +36,8 @@ func Code(err error) string {
 	return code
 }
 
-// says reports whether an error reply without a code of its own begins with that text.
-func says(err error, text string) bool {
+// beginsWith reports whether an error reply whose only code is ERR begins with that text.
+func beginsWith(err error, text string) bool {
 	reply := strings.TrimPrefix(strings.TrimPrefix(replyText(err), "ERR "), "Error running script: ")
 	if lua, ok := strings.CutPrefix(reply, "Lua script "); ok { // before Redis 7
 		reply = "Script " + lua
@@ -63,7 +63,7 @@ func NotRun(err error) bool {
 	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", dialing.Protected, "READONLY", "MISCONF", "NOREPLICAS":
 		return true
 	}
-	return says(err, dialing.TooMany)
+	return beginsWith(err, dialing.TooMany)
 }
 
 // isBroken reports whether err is an error and no reply of Redis.
@@ -86,7 +86,7 @@ func Definite(err error) bool {
 		"Script attempted to execute ", // a command "while the cluster is down", CLUSTERDOWN otherwise
 		"Script killed by user",        // it had written nothing, or it could not be killed
 	} {
-		if says(err, passing) {
+		if beginsWith(err, passing) {
 			return false
 		}
 	}
@@ -143,14 +143,14 @@ func SlotMoves(err error) bool { return TryAgain(err) || Code(err) == "ASK" }
 
 // KeysApart reports whether a script used a key that its call does not name, and that has
 // moved to another server before the other keys. The script may have run in part.
-func KeysApart(err error) bool { return says(err, nonLocal) }
+func KeysApart(err error) bool { return beginsWith(err, nonLocal) }
 
 // OfCluster reports whether err is an error that only a node of a Cluster returns.
 func OfCluster(err error) bool { return Code(err) == "MOVED" || Code(err) == "CROSSSLOT" }
 
 // Redirection is the answer of a server of a Cluster about a key that it does not have.
 type Redirection struct {
-	Ask    bool // this once, with ASKING; else from now on
+	Ask    bool // only this request goes there, behind ASKING; otherwise all requests for the slot
 	Slot   int
 	Server string // "?:port" if it has no name, so that only its port is known
 }
@@ -179,7 +179,7 @@ func redirectionOf(err error, from string) (Redirection, bool) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return Redirection{}, false
 	}
-	if host == "" { // on the very host that answered
+	if host == "" { // the same host as that of the server from
 		if host, _, err = net.SplitHostPort(from); err != nil {
 			return Redirection{}, false
 		}

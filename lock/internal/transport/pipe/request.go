@@ -17,7 +17,7 @@ const (
 	pending   uint32 = iota // to answered by its completion; to abandoned by a caller that leaves
 	answered                // the caller takes the answer
 	abandoned               // its caller has left: onLate is called with the answer
-	posted                  // fire and forget: sent although no caller waits; onLate is called with the answer
+	posted                  // fire and forget: it is sent although no caller waits; onLate is called with the answer
 )
 
 // Request is one script call to a server, with its answer. Put gives the Request to a
@@ -29,7 +29,7 @@ type Request struct {
 	onLate func(Answer)
 
 	state     atomic.Uint32
-	isWritten atomic.Bool   // no writer reads it any more
+	isWritten atomic.Bool   // the whole request is in the batch, so no writer reads it any more
 	done      chan struct{} // of capacity 1: gets a token when answered
 
 	// owned by the connection until it is completed
@@ -37,11 +37,11 @@ type Request struct {
 	args           resp.Args // without the time limit
 	limit          int64     // of a script that expires; 0 is none
 	asText         bool      // the server has forgotten the SHA
-	asking         bool      // ASKING comes first: the key is on the server that its slot is just being moved to
+	asking         bool      // ASKING is sent before it, because its slot is moving to this server
 	askingAnswered bool      // the ASKING was answered
 	hops           uint8     // redirections so far
-	lates          uint8     // times that it reached the server after its limit
-	clockChanges   uint8     // of these times, when the server's clock had changed
+	lates          uint8     // how often it reached the server after its limit and got another limit
+	clockChanges   uint8     // how often LATE contradicted what was known of the server's clock
 	answer         Answer
 
 	postCount *atomic.Int32 // counts r until it is completed; nil if it is not counted
@@ -49,19 +49,19 @@ type Request struct {
 	callCount *atomic.Int32 // counts r until Await returns; nil if it is not counted; used by the caller
 
 	notAfter time.Time    // see Within; zero without a limit
-	question questionKind // else than noQuestion: no script, but a question of the connection
+	question questionKind // of a connection's own question, which has no script
 }
 
-// questionKind says what a connection's own request is for.
+// questionKind says what a connection itself asks.
 type questionKind uint8
 
 const (
-	noQuestion    questionKind = iota // it is a script
+	noQuestion    questionKind = iota // a script call
 	timeQuestion                      // TIME
-	proofQuestion                     // see proof
+	proofQuestion                     // whether the server is a replica, see proof
 )
 
-// newQuestion returns a connection's own request, which is sent now.
+// newQuestion returns a question of a connection itself, which is sent now. No caller waits for it.
 func newQuestion(what questionKind, now time.Time) *Request {
 	q := &Request{question: what}
 	q.Post()
@@ -77,7 +77,7 @@ type Answer struct {
 	// Open is the time until which a request with an unknown outcome may still be carried
 	// out. It is zero if that time is not known, or nothing was written.
 	Open  time.Time
-	Left  bool // the caller left before the answer came, which late gets
+	Left  bool // the caller left before the answer came; the function late of New gets the answer
 	Taken bool // the script took the lock, whatever Err says
 	Acks  int  // the number of replicas that have what the script did; 0 if they were not asked
 }
@@ -118,7 +118,7 @@ const noLimit = 0
 // known. Call it before Put.
 func (r *Request) Within(last time.Time) { r.notAfter = last }
 
-// stamps has what the requests of one write have in common.
+// stamps has the time and the limit that the requests of one write have in common.
 type stamps struct {
 	now     time.Time
 	clock   *Clock
@@ -127,7 +127,8 @@ type stamps struct {
 	open    time.Time
 }
 
-func (c *Clock) stamp(now time.Time, timeout time.Duration) stamps {
+// newStamps returns the stamps of requests that are written now.
+func (c *Clock) newStamps(now time.Time, timeout time.Duration) stamps {
 	st := stamps{now: now, clock: c, timeout: timeout, limit: noLimit}
 	if limit, open := c.Limit(now, timeout); limit != 0 {
 		st.limit, st.open = limit, open
@@ -162,12 +163,12 @@ func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
 	if r.callCount != nil {
 		defer r.callCount.Add(-1)
 	}
-	if left := ctx.Done(); left == nil {
-		<-r.done // a select of one costs twice as much
+	if ended := ctx.Done(); ended == nil {
+		<-r.done // a select with one case costs twice as much
 	} else {
 		select {
 		case <-r.done:
-		case <-left:
+		case <-ended:
 			if r.Leave() {
 				return Answer{Err: wait.Ended(ctx), Left: true}
 			}
@@ -184,7 +185,7 @@ func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
 // many clients refuses before it has read the request.
 func (rs *Requests) recycle(r *Request) {
 	if isBroken(r.answer.Err) || !r.isWritten.Load() {
-		return // a writer may still look at it
+		return // a writer may still use r
 	}
 	*r = Request{args: r.args, done: r.done}
 	rs.pool.Put(r)
@@ -218,7 +219,7 @@ func (r *Request) complete(reply resp.Reply, err error) {
 		r.postCount.Add(-1)
 	}
 	if !isBroken(err) {
-		r.answer.Open = time.Time{} // it was carried out, or will not be
+		r.answer.Open = time.Time{} // the outcome is known
 	}
 	if r.state.CompareAndSwap(pending, answered) {
 		r.done <- struct{}{}
@@ -227,8 +228,8 @@ func (r *Request) complete(reply resp.Reply, err error) {
 	}
 }
 
-// send adds the request to the batch that is written next.
-func (r *Request) send(to *resp.Batch) error {
+// addTo adds the request to the batch that is written next.
+func (r *Request) addTo(to *resp.Batch) error {
 	if r.asking {
 		if err := to.Command("ASKING"); err != nil {
 			return err

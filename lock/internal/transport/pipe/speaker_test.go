@@ -39,23 +39,23 @@ func TestMain(m *testing.M) {
 // speaker is a server in memory that answers as a test says.
 type speaker struct {
 	answer func(command []string) string // as it goes over the wire; see mute and hangUp
-	budget atomic.Int64                  // bytes, of both directions, until connections are cut; never if below 0
-	cut    atomic.Bool                   // a connection was
+	budget atomic.Int64                  // how many bytes, of both directions, pass before a connection is cut; below 0 there is no limit
+	cut    atomic.Bool                   // a connection was cut
 	epoch  atomic.Uint32
 	dials  atomic.Int32
-	clock  pipe.Clock // of its connections when they are new
+	clock  pipe.Clock // which new connections have
 	cfg    *pipe.Config
 	wg     sync.WaitGroup
 
 	reading sync.Mutex // guards readers
-	readers string     // who has read something of the connections, see bench.readers
-	writers string     // and who has written
+	readers string     // one letter for each read of a connection, see bench.readers
+	writers string     // one letter for each write: C by a caller, w by the writer
 
-	mu       sync.Mutex // guards what follows
-	heard    []string   // the commands' names, in order
-	ran      map[string]int
-	failed   []error // what Config.Failed was told
-	answered int     // how many connections have answered a request
+	mu       sync.Mutex     // guards what follows
+	heard    []string       // the names of the commands, in order
+	ran      map[string]int // how often the script call with an id was carried out
+	failed   []error        // what Config.Failed was told
+	answered int            // how many connections have answered a request
 	conns    []net.Conn
 	timed    pipe.Clock // what Config.Timed was told
 	off      []time.Duration
@@ -104,13 +104,15 @@ func (s *speaker) serve(c net.Conn) {
 	}
 }
 
-// cutConn ends when the speaker's budget does.
+// cutConn is a connection that is cut when the speaker's budget is spent.
 type cutConn struct {
 	net.Conn
 	s        *speaker
 	deadline time.Time // of reads, as the client has set it
 }
 
+// spend takes b from the budget. It returns the bytes that still pass, and whether the connection is
+// cut behind them.
 func (c *cutConn) spend(b []byte) ([]byte, bool) {
 	if c.s.budget.Load() < 0 {
 		return b, false
@@ -119,7 +121,7 @@ func (c *cutConn) spend(b []byte) ([]byte, bool) {
 	if left >= int64(len(b)) {
 		return b, false
 	}
-	c.s.budget.Store(-1) // those of later are whole
+	c.s.budget.Store(-1) // later connections are not cut
 	c.s.cut.Store(true)
 	return b[:left], true
 }
@@ -187,7 +189,7 @@ func (s *speaker) dial(context.Context) (redis.Conn, error) {
 	if s.cfg.LeadAfter > 0 {
 		return resp.Over(resp.New(conn)), nil
 	}
-	return redis.NewConn(conn, 0, 0), nil // as that of a program's own pool
+	return redis.NewConn(conn, 0, 0), nil // as a program's own pool makes it
 }
 
 // say sends an answer over all connections.
@@ -220,7 +222,7 @@ func (s *speaker) failures() []error {
 	return s.failed
 }
 
-// haveAnswered is how many connections have said that they answered a request.
+// haveAnswered returns how often Config.Answered was called, once for each connection.
 func (s *speaker) haveAnswered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,7 +266,7 @@ func (s *speaker) config() *pipe.Config {
 	return s.cfg
 }
 
-// newLed returns a connection whose callers carry their own requests whenever they can.
+// newLed returns a connection whose callers lead whenever they can.
 func newLed(ctx context.Context, cfg *pipe.Config) carrier {
 	cfg.LeadAfter = 1
 	return grouped{pipe.NewGroup(ctx, cfg, 1)}
@@ -288,7 +290,7 @@ var errShut = errors.New("the test is over")
 // bench is what a test in a bubble works with.
 type bench struct {
 	carrier
-	start    func(context.Context, *pipe.Config) carrier // another one
+	start    func(context.Context, *pipe.Config) carrier // makes another carrier
 	t        *testing.T
 	srv      *speaker
 	requests pipe.Requests
@@ -324,7 +326,7 @@ func inBubble(t *testing.T, start func(context.Context, *pipe.Config) carrier, b
 	})
 }
 
-// id is the last argument of a script call, but for its time limit.
+// id returns the last argument of a script call before its time limit.
 func id(command []string) string {
 	if strings.HasPrefix(command[0], "EVAL") && len(command) > 5 {
 		return command[len(command)-2]
@@ -332,7 +334,7 @@ func id(command []string) string {
 	return command[len(command)-1]
 }
 
-// yes is the answer to an acquisition: it has the lock, and its own id as token.
+// yes returns the answer to an acquisition that took the lock. The token is the id of the request.
 func yes(command []string) string {
 	if command[0] == "WAIT" {
 		return ":1\r\n"
@@ -360,7 +362,7 @@ func (b *bench) requireYes(id int) {
 	require.False(b.t, a.Stamp.IsZero())
 }
 
-// requireNoReply checks that err is none of Redis.
+// requireNoReply checks that err is an error and not a reply of Redis.
 func requireNoReply(t *testing.T, err error) {
 	t.Helper()
 	require.Error(t, err)

@@ -2,17 +2,17 @@ package pipe
 
 import "time"
 
-// Verdict is what follows from an answer.
+// Verdict is what follows from the answer to a request.
 type Verdict uint8
 
 const (
-	Final     Verdict = iota // it is for the caller: a value, or an error reply
-	Demoted                  // it is for the caller, but the server is a master no more: its connection is of no more use
-	Parted                   // it is for the caller: just now no server has all keys of the call
-	AsText                   // the server does not know the SHA and ran nothing: the text goes over the same connection
-	Elsewhere                // the server ran nothing, and says which other one has the key
-	Late                     // the server ran nothing, because the call came after its limit: it gets another limit and goes over the same connection
-	Broken                   // it is none: the connection has failed
+	Final     Verdict = iota // the caller gets the answer, which is a value or an error reply
+	Demoted                  // the caller gets the answer, but the server is a replica now, so the connection is of no more use
+	Parted                   // the caller gets the answer: just now no server has all keys of the call
+	AsText                   // the server does not know the SHA and ran nothing: the script's text is sent over the same connection
+	Elsewhere                // the server ran nothing, and says which other server has the key
+	Late                     // the server ran nothing, because the call came after its limit: the call is sent again over the same connection, with another limit
+	Broken                   // there is no answer, because the connection has failed
 )
 
 // maxHops bounds the redirections of one request.
