@@ -13,8 +13,9 @@ import (
 // backoff limits how often connections are dialled while the server takes none, ends each one
 // before it has answered a request, or is a replica. After a failure there is a pause. A dial that
 // would begin within the pause fails at once, with the error of that failure, so all requests that
-// need a connection are told the cause. The pause counts from the beginning of a dial. Behind a dial
-// that took as long as the longest pause there is none, not even from other dials meanwhile.
+// need a connection are told the cause. The pause counts from the beginning of a dial. After a
+// dial that took at least as long as the longest pause there is no pause, even if other dials have
+// failed meanwhile.
 //
 // Renewals have a backoff of their own. Its pauses are not longer than the pauses of package renewal,
 // and a failure of a connection for commands does not delay renewals. All methods are safe for concurrent use.
@@ -24,9 +25,11 @@ type backoff struct {
 
 	mu    sync.Mutex // guards the fields below; never held during I/O
 	dials int        // dials in a row since the last answer
-	last  int        // dials before that answer, because a replica also answers what only reads
-	err   error      // why the last one failed, or its connection; nil if it works so far
-	next  time.Time  // the end of the pause
+	// dialsBefore is the value that dials had before the last answer. If the server turns out to be
+	// a replica, that answer does not count, because a replica answers what only reads.
+	dialsBefore int
+	err         error     // why the last dial or its connection failed; nil if neither did
+	pauseEnd    time.Time // the end of the pause
 }
 
 // firstPause is the first pause. Every pause is twice as long as the one before, up to
@@ -34,7 +37,7 @@ type backoff struct {
 // the same time.
 const firstPause = 10 * time.Millisecond
 
-// dial dials with f, or fails at once.
+// dial calls f, or fails at once in a pause.
 func (b *backoff) dial(f func() (pipe.Connection, error)) (pipe.Connection, error) {
 	began := time.Now()
 	if err := b.beginDial(began); err != nil {
@@ -49,21 +52,21 @@ func (b *backoff) dial(f func() (pipe.Connection, error)) (pipe.Connection, erro
 func (b *backoff) beginDial(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.err != nil && now.Before(b.next) {
+	if b.err != nil && now.Before(b.pauseEnd) {
 		return b.err
 	}
-	if now.Sub(b.next) > b.longest {
-		b.last = 0
+	if now.Sub(b.pauseEnd) > b.longest {
+		b.dialsBefore = 0
 	}
 	d := min(firstPause<<min(b.dials, 20), b.longest)
 	if b.random != nil {
 		d -= time.Duration(b.random.Int64N(int64(d/4) + 1))
 	}
-	b.dials, b.next = b.dials+1, now.Add(d)
+	b.dials, b.pauseEnd = b.dials+1, now.Add(d)
 	return nil
 }
 
-// endDial records how a dial has ended.
+// endDial records how a dial that began at began has ended.
 func (b *backoff) endDial(began time.Time, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, pipe.ErrReplaced) {
 		return // the server has not ended the dial
@@ -80,8 +83,8 @@ func (b *backoff) endDial(began time.Time, err error) {
 func (b *backoff) connectionFailed(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if pipe.Code(err) == "READONLY" && time.Since(b.next) < b.longest {
-		b.dials = max(b.dials, b.last)
+	if pipe.Code(err) == "READONLY" && time.Since(b.pauseEnd) < b.longest {
+		b.dials = max(b.dials, b.dialsBefore)
 	}
 	if b.dials > 0 && err != pipe.ErrReplaced {
 		b.err = err
@@ -93,5 +96,5 @@ func (b *backoff) connectionFailed(err error) {
 func (b *backoff) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last, b.dials, b.err = max(b.last, b.dials), 0, nil
+	b.dialsBefore, b.dials, b.err = max(b.dialsBefore, b.dials), 0, nil
 }

@@ -53,7 +53,7 @@ func (c *replica) ReceiveWithTimeout(time.Duration) (any, error) {
 	return nil, redis.Error("ERR not now")
 }
 
-// firstPause is the one of backoff.go.
+// firstPause is firstPause of backoff.go.
 const firstPause = 10 * time.Millisecond
 
 const errReadOnly = redis.Error("READONLY You can't write against a read only replica.")
@@ -103,8 +103,8 @@ func TestAReplicaIsDialledAfterGrowingPauses(t *testing.T) {
 	})
 }
 
-// TestAnotherServerIsDialledAtOnce, for commands and for renewal: the failures of the server before
-// it do not count.
+// TestAnotherServerIsDialledAtOnce, for commands and for renewal: the failures of the server that it
+// replaced do not count.
 func TestAnotherServerIsDialledAtOnce(t *testing.T) {
 	for name, ask := range map[string]func(*fixture) error{
 		"commands": func(f *fixture) error { return f.ask(f.t.Context(), "k") },

@@ -34,7 +34,7 @@ func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Co
 	}
 	dialed.Conn.Close()
 	if slow {
-		// The server may have failed, or may not like the question.
+		// The server may have failed, or may leave only this question unanswered.
 		if s.unansweredChecks.Add(1) == maxUnanswered {
 			s.warnUnchecked(failed)
 		} else {
@@ -43,7 +43,7 @@ func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Co
 		return pipe.Connection{}, failed
 	}
 	if dialed, err = s.DialTimed(ctx, bound); err != nil {
-		s.isChecked.Store(false) // the question was not the reason
+		s.isChecked.Store(false) // the server does not take connections now, whatever is asked
 		return pipe.Connection{}, err
 	}
 	s.warnUnchecked(failed)
@@ -71,7 +71,7 @@ func (s *Server) checkEviction(ctx context.Context, conn redis.Conn) error {
 	return nil
 }
 
-// warnUnchecked warns that check got no answer.
+// warnUnchecked warns that checkEviction got no answer.
 func (s *Server) warnUnchecked(err error) {
 	s.router.cfg.Logger.Log(record.MemoryUntold, s.Address(), err)
 }

@@ -30,11 +30,11 @@ type Choice struct {
 	setting topology.PubSub
 	overlap time.Duration // after a change
 
-	by           topology.PubSub // Auto while it is not known
+	by           topology.PubSub // the command for publishing; Auto while the version is not known
 	version      string          // of the server; "" while it is not known
 	noSPublish   bool            // the server has SPUBLISH, but refuses it to this user
 	noSSubscribe bool            // the server refuses SSUBSCRIBE
-	changed      time.Time
+	changed      time.Time       // when by last changed
 }
 
 // NewChoice returns the Choice of a server without slots, or of one that has them.
@@ -81,6 +81,7 @@ func (c *Choice) SSubscribeRefused() bool {
 	return c.noSSubscribe
 }
 
+// setBy sets how releases are published from now on, and reports whether that is a change.
 func (c *Choice) setBy(now time.Time, by topology.PubSub) bool {
 	if c.by == by {
 		return false

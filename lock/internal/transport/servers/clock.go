@@ -13,12 +13,12 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// clock has the knowledge about a server's clock, from all connections to it.
+// clock has what all connections to a server have found out about the server's clock.
 type clock struct {
-	mu           sync.Mutex // guards the fields below; never held during I/O
-	last         pipe.Clock // the result of the last connection that asked
-	silentSince  time.Time  // when the server did not tell its time; zero if it did
-	isUnanswered bool       // the last question got no answer in time
+	mu          sync.Mutex // guards the fields below; never held during I/O
+	last        pipe.Clock // what the last connection that asked has found out
+	silentSince time.Time  // when the server last did not tell its time; zero if it told its time since
+	pingsFirst  bool       // the next question for the time comes behind a PING, because the last one got no answer in time
 }
 
 // askAgain is how long a server that did not tell its time is not asked again.
@@ -37,7 +37,7 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		before := s.connected.Load()
 		conn, epoch, err := s.dialSilently(ctx, bound)
 		if err != nil {
-			s.dialEnded(before, err)
+			s.noteDialEnd(before, err)
 			return pipe.Connection{}, err
 		}
 		dialed := pipe.Connection{Conn: conn, Epoch: epoch}
@@ -52,7 +52,7 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		failed := asked.err
 		if pipe.LoggedOut(failed) || dialing.TurnedAway(failed) {
 			conn.Close()
-			s.dialEnded(before, failed)
+			s.noteDialEnd(before, failed)
 			return pipe.Connection{}, failed
 		}
 		s.noteReached(nil)
@@ -62,14 +62,14 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		case err == nil:
 			dialed.Clock.Asking(asked.sent)
 			dialed.Clock.Sample(asked.sent, time.Now(), server, 0)
-			s.clock.setTelling()
+			s.clock.noteTold()
 			s.Answered()
 			s.Timed(dialed.Clock, 0)
 			return dialed, nil
 		case refused && !pipe.Definite(failed):
-			dialed.Clock.Asking(asked.sent) // for example it is busy; it is asked again soon
+			dialed.Clock.Asking(asked.sent) // the server is busy, for example, and is asked again soon
 			return dialed, nil
-		case refused, failed == nil:
+		case refused, failed == nil: // refused for good, or answered with no time
 			s.warnRefused(err)
 			return dialed, nil
 		}
@@ -80,7 +80,7 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		case slow:
 			if !errors.Is(ctx.Err(), context.Canceled) {
 				s.warnNoAnswer()
-				s.clock.setUnanswered(!asked.isSlow) // a slow server is asked at once the next time
+				s.clock.setMustPingFirst(!asked.isSlow) // a slow server is asked at once the next time
 			}
 			return pipe.Connection{}, failed
 		case try > 0: // the question is the reason
@@ -99,11 +99,11 @@ type timeReply struct {
 }
 
 // askTime asks the server for its time. If the server did not answer that question before, it
-// must answer PING first. It then has half of the time that is left of ctx. If that half is less
-// than four times the time of PING, the server is slow and has all the time that is left.
+// must answer PING first. For TIME it then has half of the time that is left of ctx. If that half is
+// less than four times what PING took, the server is slow and has all the time that is left.
 func (s *Server) askTime(ctx context.Context, conn redis.Conn) (a timeReply) {
 	within := ctx
-	if s.clock.wasUnanswered() {
+	if s.clock.mustPingFirst() {
 		began := time.Now()
 		if _, err := pipe.RoundTrip(ctx, conn, "PING"); err != nil {
 			if _, refused := err.(redis.Error); !refused || pipe.LoggedOut(err) || dialing.TurnedAway(err) {
@@ -146,46 +146,48 @@ func (s *Server) Clock() (ahead, within time.Duration, ok bool) {
 	return s.clock.last.Offset()
 }
 
-// isSilent reports whether the server must not be asked now.
+// isSilent reports whether the server did not tell its time within the last askAgain, so it is not
+// asked now.
 func (c *clock) isSilent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.silentSince.IsZero() && time.Since(c.silentSince) < askAgain
 }
 
-// setTelling records that the server told its time.
-func (c *clock) setTelling() {
+// noteTold records that the server told its time.
+func (c *clock) noteTold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silentSince, c.isUnanswered = time.Time{}, false
+	c.silentSince, c.pingsFirst = time.Time{}, false
 }
 
-// setUnanswered records whether the server may leave only this question unanswered.
-func (c *clock) setUnanswered(unsaid bool) {
+// setMustPingFirst records whether the next question comes behind a PING. The answer to PING shows
+// whether the server hangs, or leaves only TIME unanswered.
+func (c *clock) setMustPingFirst(must bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.isUnanswered = unsaid
+	c.pingsFirst = must
 }
 
-func (c *clock) wasUnanswered() bool {
+func (c *clock) mustPingFirst() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.isUnanswered
+	return c.pingsFirst
 }
 
-// setSilent records that the server does not tell its time.
-func (c *clock) setSilent() {
+// noteSilence records that the server does not tell its time.
+func (c *clock) noteSilence() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silentSince = time.Now()
 }
 
 func (s *Server) warnRefused(err error) {
-	s.clock.setSilent()
+	s.clock.noteSilence()
 	s.router.cfg.Logger.Log(record.TimeRefused, s.Address(), err)
 }
 
 func (s *Server) warnUnanswered(err error) {
-	s.clock.setSilent()
+	s.clock.noteSilence()
 	s.router.cfg.Logger.Log(record.TimeUnanswered, s.Address(), err)
 }

@@ -26,16 +26,16 @@ func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, ui
 	defer cancel()
 	before := s.connected.Load()
 	conn, epoch, err := s.dialSilently(ctx, bound)
-	s.dialEnded(before, err)
+	s.noteDialEnd(before, err)
 	return conn, epoch, err
 }
 
-// dialSilently is like Dial, but the caller must limit ctx and call dialEnded. It gives a server up
-// as soon as another one replaces it.
+// dialSilently is like Dial, but the caller must limit ctx and call noteDialEnd. The dial ends early if
+// another server replaces the one that is dialled.
 func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := s.epoch.Load()
 	if !s.isOpen() {
-		return nil, epoch, s.router.noServer()
+		return nil, epoch, s.router.noServerError()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,18 +67,18 @@ func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 	return conn, err
 }
 
-// dialEnded calls noteReached for a dial. before is the number of connections made before the dial
-// began. A failure does not count if another connection was made meanwhile, because the server
+// noteDialEnd calls noteReached for a dial that has ended. before is the number of connections that
+// had been made when the dial began. A failure does not count if another connection was made meanwhile, because the server
 // may be back by now.
-func (s *Server) dialEnded(before uint64, err error) {
+func (s *Server) noteDialEnd(before uint64, err error) {
 	if err == nil || s.connected.Load() == before {
 		s.noteReached(err)
 	}
 }
 
-// noteReached is called at the end of a dial. If there is no connection to the server, it
-// warns, once until there is one. Without that warning a Lock whose context has no end
-// would wait in silence.
+// noteReached is called at the end of a dial. If the dial failed, noteReached warns, once until
+// there is a connection again. Without that warning a Lock whose context has no end would wait
+// in silence.
 func (s *Server) noteReached(err error) {
 	if err == pipe.ErrReplaced {
 		err = nil // the old server did not answer
@@ -100,7 +100,8 @@ func (s *Server) noteReached(err error) {
 }
 
 // Address returns the address of the server for the log. Without a Topology it comes from the
-// last dial, or is Config.Address before that. It is not known if a pool dials in its own way.
+// last dial, or is Config.Address before that. A pool may dial in a way that does not show the
+// address.
 func (s *Server) Address() string {
 	switch address := s.address.Load(); {
 	case address != nil:

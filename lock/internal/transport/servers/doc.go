@@ -25,9 +25,10 @@
 //     with its last server.
 //   - When another server is behind a name (topology.Server.Instance), the
 //     epoch ends and every connection to the old server is closed. No later
-//     answer on them counts as an answer of the new one. A dial does not ask for
-//     a run id or a node id. If it leads to the old server nevertheless, ROLE
-//     (package sentinel), MOVED (package cluster) or READONLY says so.
+//     answer on these connections counts as an answer of the new server. A dial
+//     does not ask for a run id or a node id. If a dial leads to the old server
+//     nevertheless, ROLE (package sentinel), MOVED (package cluster) or READONLY
+//     shows that.
 //   - A server that no Layout names any more is kept for Config.Lease and a
 //     minute, and longer while a slot or the Attachment needs it, because
 //     requests may be on the way to it. Then it is closed with its connections
@@ -62,8 +63,8 @@
 //	                └────────────────────────────────────────────────────────┴──▶ closed: retired,
 //	                                                                              or Router.Close
 //
-// All requests for an unknown server fail. Every slot begins with a server in
-// this state, which has no connections. A server that is only known has no goroutine. A
+// All requests for an unknown server fail. Router.unknown is such a server, without
+// a name and connections. Every slot is at Router.unknown at first. A server that is only known has no goroutine. A
 // Layout with more than MostServers is an error.
 //
 // # Goroutines and locks
@@ -100,8 +101,8 @@
 // A connection for commands or renewal first asks for the server's time, which
 // the time limits of requests need (package pipe). A server that does not tell
 // it is used without limits. If the server requires a password, the dial fails.
-// If its version matters, a connection for commands then asks for the version
-// and tries SPUBLISH. A restart, or a failover behind one name, ends
+// If the way to publish depends on the version of Redis ([Choice]), a connection
+// for commands then asks for the version and tries SPUBLISH. A restart, or a failover behind one name, ends
 // connections. So the answers on the last connection are true for all requests
 // that are written. A server that ends two connections because of these
 // questions, or does not answer three times, is not asked for a minute. Its

@@ -38,7 +38,7 @@ type fixture struct {
 	t       *testing.T
 	router  *servers.Router
 	logger  *record.Logger
-	log     bytes.Buffer // of one goroutine at a time
+	log     bytes.Buffer // written by one goroutine at a time
 	closing chan struct{}
 
 	// may be set before the calls that use them
@@ -49,10 +49,10 @@ type fixture struct {
 	idle   func(name string) bool
 
 	news  chan topology.Layout
-	hints chan (<-chan struct{}) // of capacity 1: what Follow got
+	hints chan (<-chan struct{}) // of capacity 1: gets the hint channel that Follow was called with
 
 	mu     sync.Mutex // guards what follows
-	events []string   // of servers and their names
+	events []string   // the calls of Config and of Attachments, with the names of their servers
 }
 
 // build makes the Router. Without a dial function no server can be reached.
@@ -141,7 +141,7 @@ func (f *fixture) Follow(ctx context.Context, _ time.Duration, hint <-chan struc
 	}
 }
 
-// follow makes the Router follow.
+// follow makes the Router follow the Topology, by a request whose caller does not wait.
 func (f *fixture) follow() {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	cancel()
@@ -169,7 +169,7 @@ func (f *fixture) publishLayout(names ...string) {
 // at returns the name of the server that has the slot.
 func (f *fixture) at(slot int) string { return f.router.Server(keyOf(slot)).Name() }
 
-// keyOf returns a key of that slot, which is small.
+// keyOf returns a short key of that slot.
 func keyOf(slot int) string {
 	for i := 0; ; i++ {
 		if key := string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676%26)) + string(rune('a'+i/17576)); keys.Slot(key) == slot {
@@ -186,8 +186,7 @@ func (f *fixture) ask(ctx context.Context, key string) error {
 	return requests.Await(f.t.Context(), r).Err
 }
 
-// redirectOnce returns the server of that name, as after a redirection of one request
-// to it.
+// redirectOnce opens and returns the server of that name, as an ASK that names it does.
 func (f *fixture) redirectOnce(name string) *servers.Server {
 	s := f.router.Server("any").Target(pipe.Redirection{Ask: true, Server: name})
 	s.Attachment() // opens it

@@ -15,11 +15,10 @@ import (
 // maxPeriod is the longest time between two questions of the Topology.
 const maxPeriod = 5 * time.Second
 
-// retireAfter and Config.Lease together are how long a server is kept that no Layout
-// names.
+// retireAfter plus Config.Lease is how long a server is kept that no Layout names.
 const retireAfter = time.Minute
 
-// follow starts to follow the Topology, once.
+// follow starts the goroutine that follows the Topology, once.
 func (r *Router) follow() {
 	r.start.Do(func() {
 		r.mu.Lock()
@@ -63,7 +62,7 @@ func (r *Router) update(l topology.Layout) {
 		r.cfg.Logger.Log(record.LayoutDoubted, l.Warning)
 	}
 	if l.Err == nil {
-		l.Err = r.tooMany(l)
+		l.Err = r.checkCount(l)
 	}
 	switch {
 	case l.Err != nil:
@@ -145,7 +144,7 @@ func (r *Router) notNamed(named []*Server) []*Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var others []*Server
-	for _, s := range r.orderedLocked() {
+	for _, s := range r.sortedServersLocked() {
 		if !slices.Contains(named, s) {
 			s.isWanted = false
 			others = append(others, s)

@@ -51,7 +51,7 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 	defer cancel()
 	for try := 0; ; try++ {
 		dialed, err := s.dialChecked(ctx, bound)
-		if err != nil || !s.publishing.mayAskVersion() {
+		if err != nil || !s.publishing.shouldAskVersion() {
 			return dialed, err
 		}
 		asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
@@ -63,7 +63,7 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 			return dialed, nil
 		}
 		dialed.Conn.Close()
-		if _, passing := err.(redis.Error); passing { // for example BUSY: the server runs no script now either
+		if _, passing := err.(redis.Error); passing { // for example BUSY, when the server runs no script either
 			return pipe.Connection{}, err
 		}
 		if !errors.Is(ctx.Err(), context.Canceled) && s.publishing.noteUnanswered(!slow && try > 0) {
@@ -141,16 +141,16 @@ func (s *Server) handleGreeting(info any, refusal error) {
 	}
 }
 
-// mayAskVersion reports whether the server should be asked.
-func (p *publishing) mayAskVersion() bool {
+// shouldAskVersion reports whether a new connection asks for the server's version.
+func (p *publishing) shouldAskVersion() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.choice.NeedsVersion() && (p.silentSince.IsZero() || time.Since(p.silentSince) > askAgain)
 }
 
-// noteUnanswered records that a connection failed after the questions. It reports whether the
-// server is not asked for a while. That is so if it has happened too often, or if sure says
-// that the questions were the reason.
+// noteUnanswered records that a connection failed after the questions. sure says that it failed
+// because of them. noteUnanswered returns true if the server is not asked for a while from now on,
+// because sure is true or this has happened maxUnanswered times in a row.
 func (p *publishing) noteUnanswered(sure bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

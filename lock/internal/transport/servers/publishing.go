@@ -21,7 +21,7 @@ type publishing struct {
 
 	mu          sync.Mutex // guards the fields below; never held during I/O
 	choice      Choice
-	isGreeted   bool      // a connection was greeted
+	isGreeted   bool      // the questions of dialGreeted were answered, or were given up for a while
 	failures    int       // connections in a row that failed after the questions
 	silentSince time.Time // when too many had failed; zero if they have not
 }
@@ -48,11 +48,11 @@ func (s *Server) subscribeMode() pubsub.Hearing {
 	return s.publishing.choice.SubscribeMode(time.Now())
 }
 
-// publishRefused is called for each message that Redis refused. If that was SPUBLISH, the
-// client uses PUBLISH from now on.
+// publishRefused is called for each message that Redis refused. If Redis will refuse SPUBLISH
+// again, the client uses PUBLISH at this server from now on.
 func (s *Server) publishRefused(refusal string) {
-	barred := pipe.Definite(redis.Error(refusal)) && s.decide(func(p *publishing) bool { return p.choice.SPublishRefused(time.Now()) })
-	if barred {
+	isForbidden := pipe.Definite(redis.Error(refusal)) && s.decide(func(p *publishing) bool { return p.choice.SPublishRefused(time.Now()) })
+	if isForbidden {
 		s.warnNoShards("SPUBLISH", redis.Error(refusal))
 		return
 	}
@@ -64,13 +64,13 @@ func (s *Server) publishRefused(refusal string) {
 func (s *Server) ssubscribeRefused(err error) bool {
 	p := &s.publishing
 	p.mu.Lock()
-	other := p.choice.SSubscribeRefused()
-	matters := p.choice.By() == topology.PubSubSharded
+	hasOtherWay := p.choice.SSubscribeRefused()
+	isNeeded := p.choice.By() == topology.PubSubSharded
 	p.mu.Unlock()
-	if other && matters {
+	if hasOtherWay && isNeeded {
 		s.warnNoShards("SSUBSCRIBE", err)
 	}
-	return other
+	return hasOtherWay
 }
 
 // warnNoShards warns that the server has sharded pub/sub but refuses it to this user.
@@ -92,13 +92,13 @@ type Publishing struct {
 
 // Publishing returns the counts of now.
 func (r *Router) Publishing() (now Publishing) {
-	for _, s := range r.masters() {
+	for _, s := range r.findMasters() {
 		p := &s.publishing
 		p.mu.Lock()
-		asked, by, version := p.isGreeted || !p.choice.NeedsVersion(), p.choice.By(), p.choice.version
+		isChosen, by, version := p.isGreeted || !p.choice.NeedsVersion(), p.choice.By(), p.choice.version
 		p.mu.Unlock()
 		switch {
-		case !asked:
+		case !isChosen:
 			continue
 		case by == topology.PubSubSharded:
 			now.Sharded++
@@ -113,8 +113,8 @@ func (r *Router) Publishing() (now Publishing) {
 	return now
 }
 
-// masters returns the servers that have slots or, without slots, the one server.
-func (r *Router) masters() (list []*Server) {
+// findMasters returns the servers that have slots or, without slots, the one server.
+func (r *Router) findMasters() (list []*Server) {
 	if r.single != nil {
 		return []*Server{r.single}
 	}

@@ -30,7 +30,7 @@ type Router struct {
 	seed        maphash.Seed  // for the choice among a server's connections
 	single      *Server       // the one server; nil if keys have slots
 	unknown     *Server       // has the slots without a known server; it has no connections; nil without slots
-	firstLayout chan struct{} // closed at the first Layout, good or not
+	firstLayout chan struct{} // closed at the first Layout, even if that is an error
 	hint        chan struct{} // of capacity 1, for Topology.Follow
 	start       sync.Once     // of Follow, when a server is first needed
 	wg          sync.WaitGroup
@@ -47,7 +47,7 @@ type Router struct {
 	unnamed int // how many servers no Layout has ever named
 	closed  bool
 
-	announced string // how releases are published, as last logged
+	announced string // the commands for publishing, as last logged; guarded by mu
 }
 
 // MostServers is the most servers of a Layout. A faulty node may name a server for each slot.
@@ -113,7 +113,7 @@ func (r *Router) Send(ctx context.Context, key string, req *pipe.Request) {
 func (r *Router) Known(ctx context.Context) error {
 	r.awaitLayout(ctx)
 	if r.single == nil && len(r.Servers()) == 0 {
-		return r.noServer()
+		return r.noServerError()
 	}
 	return nil
 }
@@ -138,9 +138,9 @@ func (r *Router) Close(why error) {
 	}
 }
 
-// findOrAdd returns the server of that name. A name has one Server. named says that a Layout names it.
-// find returns unknown for a new name after Close. It also does so for a name without a Layout when
-// there are already MostUnnamed.
+// findOrAdd returns the server of that name, and makes it if there is none. named says that a Layout
+// names it. findOrAdd returns Router.unknown for a new name after Close. It also does so for a new
+// name from a redirection if there are MostUnnamed servers that no Layout has named.
 func (r *Router) findOrAdd(name string, named bool) *Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,11 +169,11 @@ func (r *Router) Servers() []*Server {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.orderedLocked()
+	return r.sortedServersLocked()
 }
 
-// orderedLocked returns all servers, always in the same order.
-func (r *Router) orderedLocked() []*Server {
+// sortedServersLocked returns all servers, always in the same order.
+func (r *Router) sortedServersLocked() []*Server {
 	return slices.SortedFunc(maps.Values(r.servers), byName)
 }
 
@@ -193,9 +193,9 @@ func (r *Router) moveSlot(slot int, name string) *Server {
 	return s
 }
 
-// tooMany returns an error if l has too many servers, or if there would be too many with the
-// servers that are not yet retired.
-func (r *Router) tooMany(l topology.Layout) error {
+// checkCount returns an error if l has too many servers, or if there would be too many servers
+// together with those that are not yet retired.
+func (r *Router) checkCount(l topology.Layout) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := len(r.servers)
@@ -242,8 +242,8 @@ func (r *Router) hasSlot(s *Server) bool {
 	return false
 }
 
-// noServer returns ErrNoServer with the last error of the Topology.
-func (r *Router) noServer() error {
+// noServerError returns ErrNoServer with the last error of the Topology.
+func (r *Router) noServerError() error {
 	if failure := r.failure.Load(); failure != nil {
 		return fmt.Errorf("%w: %w", ErrNoServer, *failure)
 	}

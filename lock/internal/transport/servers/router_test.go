@@ -186,7 +186,7 @@ func TestAServerThatIsNotOpenedIsUnknown(t *testing.T) {
 	require.ErrorIs(t, err, errClosed)
 }
 
-// TestNoLockIsHeldWhileTheUserIsTold: it may use the Router.
+// TestNoLockIsHeldWhileTheUserIsTold: the functions of Config may use the Router.
 func TestNoLockIsHeldWhileTheUserIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{}
@@ -253,8 +253,8 @@ func TestAServerThatIsNoMoreIsClosedOnceNothingNeedsIt(t *testing.T) {
 	})
 }
 
-// TestServersThatNothingNeedsCostNoGoroutine, and a Layout of more than a thousand is an error, also
-// if each Layout names others.
+// TestServersThatNothingNeedsCostNoGoroutine, and a Layout with more than a thousand servers is an
+// error. Very many servers in all are an error too, if each Layout names others.
 func TestServersThatNothingNeedsCostNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fixture).build(t, true)

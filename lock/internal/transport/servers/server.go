@@ -34,29 +34,29 @@ type Server struct {
 	// immutable once opened is closed; nil for the unknown server
 	err        error // why it was not opened
 	attachment Attachment
-	commands   *pipe.Group      // of all other requests; nil if it was not opened
+	commands   *pipe.Group      // for all other requests; nil if it was not opened
 	replicated *pipe.Replicated // for acquisitions that replicas must have; nil without Config.Replicas
 
 	// atomic
-	openBegun        atomic.Bool                     // open or seal has begun
-	isReady          atomic.Bool                     // it was opened
-	epoch            atomic.Uint32                   // counts the servers that it stood for
+	hasOpenBegun     atomic.Bool                     // open or seal has begun
+	isReady          atomic.Bool                     // open has succeeded
+	epoch            atomic.Uint32                   // counts the servers that have been behind the name
 	epochContext     atomic.Pointer[context.Context] // ends with the epoch
 	address          atomic.Pointer[string]          // for the log, see Address; nil while it is not known
 	connected        atomic.Uint64                   // counts the connections that were made
 	dials            atomic.Uint32                   // counts the connections for commands that were made
-	lastProof        atomic.Pointer[time.Time]       // when one of these last asked, and its server was no replica; nil at first
-	noConnection     fault                           // there is no connection
+	lastProof        atomic.Pointer[time.Time]       // when a connection for commands last asked whether its server is a replica, and it was none; nil at first
+	noConnection     fault                           // no connection can be made
 	noAnswer         fault                           // the server does not answer
-	isChecked        atomic.Bool                     // the server was asked what it evicts
-	unansweredChecks atomic.Int32                    // how many questions it did not answer
+	isChecked        atomic.Bool                     // checkEviction has asked the server, or does so now
+	unansweredChecks atomic.Int32                    // how often checkEviction got no answer in time
 	clock            clock
 	publishing       publishing
 	backoff          backoff // of dials for commands
 	renewing         backoff // of dials for renewal
 
 	// used only by Router.update
-	instance     string             // see topology.Server.Instance; empty at first
+	instance     string             // the topology.Server.Instance that is behind the name; empty at first
 	endEpoch     context.CancelFunc // cancels epochContext
 	unnamedSince time.Time          // since when no Layout names it; zero if the last one did
 
@@ -77,9 +77,9 @@ func (f *fault) logOnce(log func() (written bool)) {
 }
 
 // clear records that the fault has ended, and reports whether the log had reported it.
-func (f *fault) clear() bool { return f.isLogged.Load() && f.isLogged.Swap(false) } // most often there was none
+func (f *fault) clear() bool { return f.isLogged.Load() && f.isLogged.Swap(false) } // Load is cheaper, and there is seldom a fault
 
-// newServer returns a server of that name. It has no goroutine before isOpen.
+// newServer returns a server of that name. The server has no goroutine until isOpen is called.
 func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
 	s.backoff.longest, s.backoff.random = r.cfg.IOTimeout/2, r.cfg.Random
@@ -129,7 +129,7 @@ func (s *Server) isOpen() bool {
 		return true
 	case s == s.router.unknown:
 		return false
-	case !s.openBegun.Swap(true):
+	case !s.hasOpenBegun.Swap(true):
 		s.open()
 	}
 	<-s.opened
@@ -138,15 +138,15 @@ func (s *Server) isOpen() bool {
 
 // seal makes sure that the server is not opened any more. If it is being opened, seal waits.
 func (s *Server) seal() {
-	if !s.openBegun.Swap(true) {
+	if !s.hasOpenBegun.Swap(true) {
 		s.err = ErrNoServer
 		close(s.opened)
 	}
 	<-s.opened
 }
 
-// leadAfter is the number of requests without company after which callers send their requests
-// themselves. It is above 1, because even with two active callers a request is sometimes alone.
+// leadAfter is Config.LeadAfter of the connections for commands (package pipe). It is above 1,
+// because even with two active callers a request is sometimes alone.
 const leadAfter = 8
 
 // pipeConfig returns the Config of the connections for commands.
@@ -241,7 +241,7 @@ func (s *Server) hashOfName(r *pipe.Request) uint64 {
 func (s *Server) route(r *pipe.Request) bool {
 	switch {
 	case !s.isOpen():
-		r.Fail(s.router.noServer())
+		r.Fail(s.router.noServerError())
 	case s.replicated != nil && r.Acquires():
 		s.replicated.Put(r)
 	default:
@@ -281,8 +281,8 @@ func (s *Server) Failed(err error) {
 }
 
 // warnNoAnswer is called when a connection to the server got no answer in time. It warns, once
-// until a new connection gets an answer. A server that hangs still accepts connections, so the log
-// would say nothing without that.
+// until a new connection gets an answer. A server that hangs still accepts connections, so without
+// this warning the log would say nothing.
 func (s *Server) warnNoAnswer() {
 	s.noAnswer.logOnce(func() bool { return s.router.cfg.Logger.Log(record.NoAnswer, s.Address()) })
 }
@@ -298,10 +298,10 @@ func (s *Server) Answered() {
 // answer of the old server counts any more.
 func (s *Server) setTarget(now topology.Server) {
 	address := cmp.Or(now.Name, now.Instance)
-	other := s.instance != "" && s.instance != now.Instance
+	isReplaced := s.instance != "" && s.instance != now.Instance
 	s.instance = now.Instance
 	old := s.address.Swap(&address)
-	if !other {
+	if !isReplaced {
 		return
 	}
 	s.router.warnReplaced(*old, address)
@@ -311,7 +311,7 @@ func (s *Server) setTarget(now topology.Server) {
 	end()
 	s.backoff.reset()
 	s.renewing.reset()
-	if !s.isReady.Load() { // a request that opens it now dials in the new epoch
+	if !s.isReady.Load() { // it has no connections yet; the next ones belong to the new epoch
 		return
 	}
 	// A connection may take long to close. The others must not wait for it.
