@@ -19,25 +19,24 @@ import (
 // else uses. It is the server's Attachment.
 type lane struct {
 	// immutable
-	server  *servers.Server
-	renewer *renewer.Renewer
-	leases  *renewal.Lane
-	logger  *record.Logger
-	advice  func(refusal error) string
-	lease   time.Duration
-	follows bool // there is a Topology, so another server may replace this one
+	server      *servers.Server
+	renewer     *renewer.Renewer
+	leases      *renewal.Lane
+	logger      *record.Logger
+	advice      func(refusal error) string
+	lease       time.Duration
+	hasTopology bool // so another server may replace this one
 
-	refusals *atomic.Uint64          // batches that any server of the Network refused in part or whole
-	refused  atomic.Bool             // that the server refuses to renew was logged, and no batch was renewed since
-	told     atomic.Int64            // when that was logged last, Unix ns
-	last     atomic.Pointer[Refusal] // nil if the server never refused
+	refusals        *atomic.Uint64          // batches that any server of the Network refused, in part or whole
+	isRefusalLogged atomic.Bool             // the log says that the server refuses renewals, and no batch was renewed since
+	lastLogged      atomic.Int64            // when the log last said that; Unix ns
+	lastRefusal     atomic.Pointer[Refusal] // nil if the server never refused
 }
 
-// newLane returns the lane of s. It does no I/O.
-// An error says that the watchdog is closed.
+// newLane returns the lane of s. It does no I/O. An error says that the watchdog is closed.
 func newLane(cfg *Config, s *servers.Server, refusals *atomic.Uint64) (*lane, error) {
 	t := cfg.Servers.Topology
-	l := &lane{server: s, logger: cfg.Logger, lease: cfg.Lease, advice: cfg.Advice, follows: t != nil, refusals: refusals}
+	l := &lane{server: s, logger: cfg.Logger, lease: cfg.Lease, advice: cfg.Advice, hasTopology: t != nil, refusals: refusals}
 	l.renewer = renewer.New(renewer.Config{
 		Timeout: cfg.IOTimeout, Conns: cfg.Watchdog.Config().Dispatchers, Prefix: cfg.ID + ":",
 		Slots: t != nil && t.Traits().Slots, Server: s.Name(),
@@ -71,10 +70,11 @@ func (l *lane) target(to pipe.Redirection) *renewal.Lane {
 	return nil
 }
 
-// answered is called at the end of a batch. It keeps the error with which the server refused
-// to renew, for the errors of holds that get lost. It also warns, once until the server renews
-// again. It warns at most once in a lease, because one key may be refused while others are
-// renewed.
+// answered is called at the end of a batch, with the error of renewer.Config.Answered. If the
+// server refused to renew, answered keeps the error, which explains why holds are lost. It also
+// logs a warning, once until the server renews again, and at most once in the time of a lease.
+// Without the second limit, one key that is refused while others are renewed would cause a
+// warning in every interval.
 func (l *lane) answered(err error) {
 	var said redis.Error
 	refused := errors.As(err, &said)
@@ -83,23 +83,23 @@ func (l *lane) answered(err error) {
 	}
 	if !refused {
 		if err == nil {
-			l.refused.Store(false)
+			l.isRefusalLogged.Store(false)
 		}
 		return
 	}
 	l.refusals.Add(1)
 	now := time.Now()
-	l.last.Store(&Refusal{Err: said, at: now})
+	l.lastRefusal.Store(&Refusal{Err: said, at: now})
 	advice := l.advice(said)
 	if advice == "" {
 		return
 	}
-	last := l.told.Load()
-	if now.UnixNano()-last < int64(l.lease) || l.refused.Load() || !l.told.CompareAndSwap(last, now.UnixNano()) {
+	last := l.lastLogged.Load()
+	if now.UnixNano()-last < int64(l.lease) || l.isRefusalLogged.Load() || !l.lastLogged.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
 	if l.logger.Log(record.RenewalRefused, l.server.Address(), said, advice) {
-		l.refused.Store(true)
+		l.isRefusalLogged.Store(true)
 	}
 }
 
@@ -111,16 +111,16 @@ func (l *lane) Open() { l.renewer.Open() }
 
 // Refusal implements Lane.
 func (l *lane) Refusal() *Refusal {
-	if r := l.last.Load(); r != nil && time.Since(r.at) <= l.lease {
+	if r := l.lastRefusal.Load(); r != nil && time.Since(r.at) <= l.lease {
 		return r
 	}
 	return nil
 }
 
-// resumed is called when renewal has a connection again after it lost one. Meanwhile a
-// server of a Topology may have failed over, or restarted without its data.
+// resumed is called when renewal has a connection again after one was lost. Meanwhile the
+// server may have failed over, or restarted without its data, if it is one of a Topology.
 func (l *lane) resumed() {
-	if l.follows {
+	if l.hasTopology {
 		l.leases.Verify()
 	}
 }

@@ -23,7 +23,7 @@ type counting struct {
 	n int
 }
 
-// after returns how many records there are, when l has written all.
+// after returns how many records there are after l has written all.
 func (c *counting) after(l *record.Logger) int {
 	l.Drain()
 	return c.n
@@ -34,7 +34,7 @@ func (c *counting) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// advice has some for what lasts.
+// advice is Config.Advice. It has an advice for refusals that do not end by themselves.
 func advice(refusal error) string {
 	if pipe.RefusesWrites(refusal) || pipe.Definite(refusal) {
 		return "mend it"

@@ -9,10 +9,10 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
 
-// Mint sends acquire or handoff. Their first keys are the lock, which is name, and the counter of
-// tokens. While the slot moves from one server to another, the lock and the counter may be on
+// Mint sends a call of the script acquire or handoff. The first keys of the call are the lock, which
+// is name, and the counter of tokens. While the slot moves from one server to another, the lock and the counter may be on
 // different servers, and no script reaches both. Then Mint takes the lock without a token and
-// asks for the token afterwards. So tokens rise from holder to holder as always.
+// asks for the token afterwards, while it has the lock. So tokens still rise from holder to holder.
 func Mint(ctx context.Context, s Sender, name string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
 	a := s.Send(ctx, name, call, late)
 	if !pipe.TryAgain(a.Err) {

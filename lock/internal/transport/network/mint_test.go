@@ -14,14 +14,14 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
 
-// told answers one call after the other as it was told.
-type told struct {
+// scripted is a Sender that gives one answer after the other.
+type scripted struct {
 	answers []pipe.Answer
-	sent    []string // the scripts, and how many keys each had
+	sent    []string // the names of the scripts, each with its number of keys
 	keys    []string
 }
 
-func (s *told) Send(_ context.Context, key string, call wire.Call, _ func(pipe.Answer)) pipe.Answer {
+func (s *scripted) Send(_ context.Context, key string, call wire.Call, _ func(pipe.Answer)) pipe.Answer {
 	s.sent = append(s.sent, call.Script.Name()+" "+string(rune('0'+call.Keys)))
 	s.keys = append(s.keys, key)
 	a := s.answers[0]
@@ -29,7 +29,7 @@ func (s *told) Send(_ context.Context, key string, call wire.Call, _ func(pipe.A
 	return a
 }
 
-func (s *told) Post(string, wire.Call, func(pipe.Answer)) { panic("nothing is posted") }
+func (s *scripted) Post(string, wire.Call, func(pipe.Answer)) { panic("nothing is posted") }
 
 func TestALockIsTakenWithoutItsTokenWhileItsSlotMoves(t *testing.T) {
 	pair := func(a, b int64) pipe.Answer { return pipe.Answer{Reply: resp.ReplyOf([]any{a, b})} }
@@ -62,7 +62,7 @@ func TestALockIsTakenWithoutItsTokenWhileItsSlotMoves(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &told{answers: test.answers}
+			s := &scripted{answers: test.answers}
 			a := network.Mint(t.Context(), s, "m", wire.Acquire{Name: "m", Counter: "c", Field: []byte("f"), Least: 5}.Call(), nil)
 			require.Equal(t, test.reply, a.Reply.Any())
 			require.Equal(t, test.sent, s.sent)

@@ -17,7 +17,7 @@ import (
 type Routed struct {
 	// immutable
 	router *servers.Router
-	closed error
+	closed error // the error of requests after Close
 
 	requests   pipe.Requests
 	unanswered atomic.Uint64
@@ -33,11 +33,11 @@ func Connect(cfg Config) (Network, error) {
 		return other.Connect(cfg)
 	}
 	n := &Routed{closed: cfg.Closed}
-	to := cfg.Servers
-	to.Moved = cfg.Moved
-	to.Opened = func(s *servers.Server) (servers.Attachment, error) { return newLane(&cfg, s, &n.refused) }
+	toServers := cfg.Servers
+	toServers.Moved = cfg.Moved
+	toServers.Opened = func(s *servers.Server) (servers.Attachment, error) { return newLane(&cfg, s, &n.refused) }
 	var err error
-	if n.router, err = servers.New(to); err != nil {
+	if n.router, err = servers.New(toServers); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -45,7 +45,7 @@ func Connect(cfg Config) (Network, error) {
 
 // Send implements Network.
 func (n *Routed) Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
-	r := n.request(key, call, late)
+	r := n.newRequest(key, call, late)
 	n.router.Send(ctx, key, r)
 	a := n.requests.Await(ctx, r)
 	if _, refused := a.Err.(redis.Error); refused {
@@ -56,13 +56,14 @@ func (n *Routed) Send(ctx context.Context, key string, call wire.Call, late func
 	return a
 }
 
-// isUnanswered reports whether the server did not answer, if it did not refuse. It returns false if
-// the caller has left or the client is closed.
+// isUnanswered reports whether a is the result of a call that the server left unanswered. a must not
+// be a refusal. isUnanswered returns false if the caller has left or the client is closed.
 func (n *Routed) isUnanswered(a pipe.Answer) bool {
 	return a.Err != nil && !a.Left && !errors.Is(a.Err, n.closed)
 }
 
-func (n *Routed) request(key string, call wire.Call, late func(pipe.Answer)) *pipe.Request {
+// newRequest returns the request of a call.
+func (n *Routed) newRequest(key string, call wire.Call, late func(pipe.Answer)) *pipe.Request {
 	r := n.requests.New(key, call.Script, call.Keys, late, call.Args)
 	if !call.Last.IsZero() {
 		r.Within(call.Last)
@@ -72,7 +73,7 @@ func (n *Routed) request(key string, call wire.Call, late func(pipe.Answer)) *pi
 
 // Post implements Network.
 func (n *Routed) Post(key string, call wire.Call, late func(pipe.Answer)) {
-	r := n.request(key, call, late)
+	r := n.newRequest(key, call, late)
 	r.Post()
 	n.router.Server(key).Put(r) // no caller waits, not even until the server is known
 }
