@@ -21,8 +21,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// yea is a network connection to a server that renews all. It uses no memory of its own.
-type yea struct {
+// renewingConn is a network connection to a server that renews all. It uses no memory of its own.
+type renewingConn struct {
 	net.Conn // nil: nothing else of it is called
 
 	mu     sync.Mutex
@@ -31,7 +31,7 @@ type yea struct {
 	closed bool
 }
 
-func (c *yea) Write(p []byte) (int, error) {
+func (c *renewingConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.owes += bytes.Count(p, []byte("EVALSHA"))
@@ -39,7 +39,7 @@ func (c *yea) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c *yea) Read(p []byte) (n int, err error) {
+func (c *renewingConn) Read(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.owes == 0 && !c.closed {
@@ -55,7 +55,7 @@ func (c *yea) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-func (c *yea) Close() error {
+func (c *renewingConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -63,9 +63,9 @@ func (c *yea) Close() error {
 	return nil
 }
 
-func (*yea) SetReadDeadline(time.Time) error  { return nil }
-func (*yea) SetWriteDeadline(time.Time) error { return nil }
-func (*yea) SetDeadline(time.Time) error      { return nil }
+func (*renewingConn) SetReadDeadline(time.Time) error  { return nil }
+func (*renewingConn) SetWriteDeadline(time.Time) error { return nil }
+func (*renewingConn) SetDeadline(time.Time) error      { return nil }
 
 // longNamed is a hold of a lock with a long name, so that a batch is longer than what a connection keeps.
 type longNamed struct{ hold }
@@ -85,7 +85,7 @@ func TestARenewalNeedsNoMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := New(configOf(time.Minute, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
-					c := &yea{}
+					c := &renewingConn{}
 					c.wrote.L = &c.mu
 					return pipe.Connection{Conn: over(c)}, nil
 				}))

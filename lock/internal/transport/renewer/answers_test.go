@@ -35,11 +35,11 @@ const (
 
 // call is one script call as the server reads it.
 type call struct {
-	asked  bool // ASKING came before it
+	asked  bool // ASKING came before the call
 	asText bool
 	keys   []string
 	lease  string // in ms
-	limit  int64  // until when it may be carried out
+	limit  int64  // the time limit of the call
 }
 
 func (c call) String() string {
@@ -53,7 +53,7 @@ func (c call) String() string {
 	return text
 }
 
-// server answers as a test says. A reply is a value or an error; nil is no answer.
+// server answers as a test says. answer returns a value, an error reply, or nil for no answer.
 type server struct {
 	answer func(c call) any
 
@@ -63,10 +63,10 @@ type server struct {
 	timed []time.Duration // what Config.Timed was told
 	dials int
 	heard []string // calls
-	cut   func()   // is called when an answer has been read; nil: nothing is
+	cut   func()   // called once, when the next answer has been read; may be nil
 }
 
-// calls are those since the last time.
+// calls returns the calls since calls was last called.
 func (s *server) calls() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,20 +201,20 @@ const ttl = 30 * time.Second
 // bench is a Renewer with a lane, and the other lane that redirections lead to.
 type bench struct {
 	t     *testing.T
-	srv   *server // of lane
-	other *server // of there
+	srv   *server // renews the leases of lane
+	other *server // renews the leases of there
 	lane  *renewal.Lane
 	there *renewal.Lane
-	r     *renewer.Renewer // of lane
+	r     *renewer.Renewer // the Renewer of lane
 
 	follows atomic.Bool  // Config.Resumed makes all leases due at once, as with a Topology
 	resumed atomic.Int32 // calls of it
 
 	mu    sync.Mutex // guards what follows
-	ended []string   // batches of lane, by what Config.Answered got
+	ended []string   // what Config.Answered got for each batch of lane
 }
 
-// outcomes are how the batches of the lane ended since the last time.
+// outcomes returns the errors of the batches of lane that have ended since outcomes was last called.
 func (b *bench) outcomes() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,7 +223,7 @@ func (b *bench) outcomes() []string {
 	return ended
 }
 
-// hold takes locks that are not renewed, but asked about when round or Verify says so.
+// hold takes locks with fixed leases. The server is asked about them only at round or Verify.
 func (b *bench) hold(class renewer.Class, keys ...string) []*holder {
 	holders := make([]*holder, len(keys))
 	for i, key := range keys {
@@ -241,7 +241,7 @@ func (b *bench) round() {
 	synctest.Wait()
 }
 
-// bubble runs f with a server that answers so. slots: as in a Cluster.
+// bubble runs f with a server that answers with answer. slots says that keys have slots.
 func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing.T, b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, srv: &server{answer: answer}, other: &server{answer: func(call) any { return renewed }}}
@@ -291,7 +291,7 @@ func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing
 	})
 }
 
-// once answers so the first time, and then that all is held.
+// once answers the first call with first, and later calls with renewed.
 func once(first any) func(call) any {
 	var again atomic.Bool
 	return func(call) any {

@@ -23,17 +23,17 @@ type pipeline struct {
 	renewer      *Renewer
 	epoch        uint32
 	wait         wait
-	callsResumed bool // its first answer calls Resumed
+	callsResumed bool // the first answer on it makes the Renewer call Resumed
 
 	// the request in progress
 	owners   []Owner         // by lease
-	isSent   []bool          // by lease: it was sent in this turn or in an earlier one
+	isSent   []bool          // by lease: it was sent in this turn or in an earlier one, see runTurn
 	order    []int           // the leases; the leases of one call are next to each other
 	kinds    []int           // by lease: leases of one kind share a call
 	calls    []renewCall     // of order
 	requests []*pipe.Request // of calls, and more whose memory is used again
 	text     []byte          // of one argument
-	dummy    byte            // see touch
+	dummy    byte            // a sum that makes the compiler keep the reads of touch
 }
 
 // renewCall is one script call: the leases order[from:to].
@@ -109,9 +109,9 @@ func (c *pipeline) renew(b *renewal.Batch, way *sendMode, timeout time.Duration)
 	return again, way.refused
 }
 
-// runTurn sends a part of b and reads the answers. more says that there is another part. again
-// means the same as for renew. refused is the error with which Redis refused a call. err
-// means that the connection is not usable.
+// runTurn sends a part of b, which is called a turn, and reads the answers. more says that there is
+// another part. again means the same as for renew. refused is the error with which Redis refused
+// a call. err means that the connection is not usable.
 func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duration) (more, again bool, refused, err error) {
 	live, err := b.Send(func(live []int, by time.Time) error {
 		if early := time.Until(by); early < timeout {
@@ -134,7 +134,7 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 			return false, false, nil, err
 		}
 	}
-	sentText, odd := way.asText, false
+	sentText, clockChanged := way.asText, false
 	for i := range c.calls {
 		call := &c.calls[i]
 		several := call.to-call.from > 1
@@ -145,7 +145,7 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 		case verdict == pipe.AsText:
 			way.asText, again = true, true
 		case verdict == pipe.Late:
-			odd = c.exchange.NoteLate(c.requests[i], call.err) || odd
+			clockChanged = c.exchange.NoteLate(c.requests[i], call.err) || clockChanged
 			again = true
 		case verdict == pipe.Elsewhere && !c.renewer.cfg.Slots: // without slots this is like any other error
 			refused = call.err
@@ -157,7 +157,7 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 			refused = call.err
 		}
 	}
-	if odd {
+	if clockChanged {
 		if way.lateSendings++; way.lateSendings == pipe.MaxLates {
 			c.exchange.Distrust()
 		}
@@ -176,9 +176,9 @@ func (c *pipeline) touch(b *renewal.Batch, live []int) {
 	}
 }
 
-// split makes the calls of a turn from the leases live that were not sent yet. It reports
-// whether some are left.
-func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) {
+// split makes the calls of the next part of a batch, from the leases live that were not sent yet.
+// oneByOne gives each lease a call of its own. more says that leases are left for another part.
+func (c *pipeline) split(b *renewal.Batch, live []int, oneByOne bool) (more bool) {
 	c.order, c.calls = c.order[:0], c.calls[:0]
 	for _, i := range live {
 		if !c.isSent[i] {
@@ -210,7 +210,7 @@ func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) 
 			return true
 		}
 		c.isSent[i] = true
-		if k > 0 && !single && !asking {
+		if k > 0 && !oneByOne && !asking {
 			last := &c.calls[len(c.calls)-1]
 			if !last.asking && last.weight+weight <= callWeight && c.kinds[c.order[k-1]] == c.kinds[i] {
 				last.to++
@@ -249,7 +249,7 @@ func (c *pipeline) encode(b *renewal.Batch, nth int, asText bool) {
 // receive reads the answer to one call. An error reply is recorded in call. The
 // returned error is an error of the connection.
 func (c *pipeline) receive(b *renewal.Batch, call *renewCall) error {
-	_, reply, refusal, err := c.exchange.Next(0) // the wait has a limit, see checkWait
+	_, reply, refusal, err := c.exchange.Next(0) // without a limit, because checkWait ends a wait that is too long
 	if err != nil || refusal != nil {
 		call.err = refusal
 		return err

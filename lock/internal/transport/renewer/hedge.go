@@ -11,13 +11,13 @@ import (
 // wait is a dial or a round trip of a Renewer that is not answered yet.
 type wait struct {
 	abort  func() // ends the wait; may be called again, and after the end
-	isDial bool   // a dial limits its time itself
+	isDial bool   // it is a dial, which limits its time itself
 
 	// guarded by Renewer.mu
 	isLate       bool      // it was ended because there was no answer in time
 	began        time.Time // written by beginWait and continueWait, on the goroutine that waits
 	timer        *time.Timer
-	isSuperseded bool
+	isSuperseded bool // it was or will be ended, because another connection answers or Drop was called
 }
 
 // beginWait records that w waits from now on.
@@ -35,7 +35,8 @@ func (r *Renewer) beginWait(w *wait, ttl time.Duration) {
 	}
 }
 
-// continueWait records that w begins another wait. It returns false if a hedge has ended w.
+// continueWait records that w waits for the next answers from now on. It returns false if w is
+// superseded.
 func (r *Renewer) continueWait(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +45,7 @@ func (r *Renewer) continueWait(w *wait) bool {
 	return !w.isSuperseded
 }
 
-// endWait records that w has stopped waiting. It reports whether a hedge has ended w.
+// endWait records that w has ended. It reports whether w is superseded.
 func (r *Renewer) endWait(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,8 +71,8 @@ func (r *Renewer) recordRTT(d time.Duration) {
 	r.rtt += (d - r.rtt) / 8
 }
 
-// checkWait is called by w's timer, in each hedgeAfter. It ends a wait that lasts too long,
-// and starts a hedge for a slow one. A slow dial gives way to a connection that has become idle.
+// checkWait is called by w's timer, once in every hedgeAfter. It ends a wait that lasts too long,
+// and runs a hedge for a slow wait. It ends a slow dial if a connection has become idle.
 func (r *Renewer) checkWait(w *wait) {
 	r.mu.Lock()
 	if _, waits := r.waits[w]; !waits || r.closed {

@@ -25,8 +25,8 @@ type Owner interface {
 	Weight() int
 	// Touch reads the memory that the other methods will read, and returns a byte of it.
 	Touch() byte
-	// Asked reports whether the key was found on the server to which its slot is
-	// moving.
+	// Asked reports whether renewals need ASKING, because the key was found on the server to
+	// which its slot is moving.
 	Asked() bool
 	// MoveTo moves the lease to another lane, and records whether renewals there need
 	// ASKING.

@@ -37,9 +37,9 @@ type Config struct {
 	// Target returns the lane of the server that a redirection leads to, or nil if
 	// that server no longer exists.
 	Target func(pipe.Redirection) *renewal.Lane
-	// Answered is called at the end of each batch, Failed for each batch that failed,
-	// and Resumed when a new connection has answered a batch after a time without one. READONLY
-	// is no such answer.
+	// Answered is called at the end of each batch, and Failed for each batch that failed.
+	// Resumed is called when a new connection has answered a batch after a connection had
+	// failed. The answer READONLY does not count.
 	Answered func(error)
 	Failed   func(error)
 	Resumed  func()
@@ -52,21 +52,21 @@ var ErrClosed = errors.New("renewer: closed")
 type Renewer struct {
 	// immutable
 	cfg        Config
-	wire       pipe.Config   // the part of cfg for the Exchange of a connection
-	slots      chan struct{} // has a token for each connection in use
+	wire       pipe.Config   // the Config of each connection's Exchange, made from cfg
+	inUse      chan struct{} // has a token for each connection in use; its capacity is Config.Conns
 	ctx        context.Context
 	cancel     context.CancelFunc
 	batchDials *dialing.Bound // limits the dials of connections for batches
 	hedgeDials *dialing.Bound // limits the dials of hedges
-	goroutines sync.WaitGroup // the hedges, Open's goroutine and that of resume
+	goroutines sync.WaitGroup // of the hedges, of Open and of callResumed
 	opened     atomic.Bool    // Open was called
 
 	mu          sync.Mutex // guards the fields below; never held during I/O
 	idle        []*pipeline
 	waits       map[*wait]struct{} // dials and round trips without an answer
 	rtt         time.Duration      // the time of a round trip, smoothed
-	hedgeAfter  time.Duration      // the length of a wait before a hedge begins, and then before the next one
-	hedgeCount  int                // how many run
+	hedgeAfter  time.Duration      // how long a wait lasts before a hedge begins, and the least time between two hedges
+	hedgeCount  int                // how many hedges run
 	lastHedge   time.Time          // when the last hedge began
 	lastResumed time.Time          // when Resumed was last called for a new connection, or will be called
 	isBroken    bool               // a connection was closed after a failure, and no new one was made
@@ -74,11 +74,13 @@ type Renewer struct {
 }
 
 const (
-	// maxHedges is how many hedges run at the same time. In a black hole each lasts for a dial and a
-	// PING, at most a sixth and a tenth of a lease. One begins in each thirtieth meanwhile.
+	// maxHedges is how many hedges run at the same time. If the network swallows all packets, a
+	// hedge lasts for a dial and a PING, which take at most a sixth and a tenth of a lease.
+	// Meanwhile another hedge begins in every thirtieth of a lease, so eight overlap.
 	maxHedges = 8
-	// maxHedgeDials is how many hedges may be left behind if the dial function does not
-	// heed its context: one in each hedgeAfter, for two thirds of a lease.
+	// maxHedgeDials is how many dials of hedges may be left behind if the dial function does
+	// not heed its context. It is enough for two thirds of a lease, with one hedge in every
+	// hedgeAfter.
 	maxHedgeDials = 20
 )
 
@@ -93,7 +95,7 @@ var (
 func New(cfg Config) *Renewer {
 	r := &Renewer{
 		cfg: cfg, wire: pipe.Config{Timeout: cfg.Timeout, Answered: func() {}, Timed: cfg.Timed},
-		slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
+		inUse: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
 		batchDials: dialing.NewBound(cfg.Conns), hedgeDials: dialing.NewBound(maxHedgeDials),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -115,9 +117,9 @@ func (r *Renewer) Open() {
 }
 
 func (r *Renewer) dialAll() {
-	for range cap(r.slots) {
+	for range cap(r.inUse) {
 		r.mu.Lock()
-		enough := r.closed || len(r.idle)+len(r.slots) >= cap(r.slots) // a batch has dialled
+		enough := r.closed || len(r.idle)+len(r.inUse) >= cap(r.inUse) // a batch has dialled
 		r.mu.Unlock()
 		if enough {
 			return
@@ -133,8 +135,8 @@ func (r *Renewer) dialAll() {
 // Renew renews the holds of b, and reports the outcomes as renewal.Renewer says.
 func (r *Renewer) Renew(ctx context.Context, b *renewal.Batch) {
 	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
+	case r.inUse <- struct{}{}:
+		defer func() { <-r.inUse }()
 	case <-ctx.Done():
 		b.Fail(ctx.Err())
 		return
@@ -171,7 +173,7 @@ func (r *Renewer) exchange(ctx context.Context, b *renewal.Batch) error {
 	}
 	cut := !stop()
 	superseded := r.endWait(&c.wait)
-	cut = cut || superseded // a hedge has closed the connection, perhaps after the last answer was read
+	cut = cut || superseded // a hedge or Drop has closed the connection, perhaps after the last answer was read
 	r.cfg.Answered(err)
 	if err == nil {
 		r.recordRTT(time.Since(c.wait.began))
@@ -202,7 +204,8 @@ func isEndOfConn(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && !op.Timeout()
 }
 
-// takeConn returns an idle connection or a new one. idled says that it was idle.
+// takeConn returns an idle connection or a new one. idled says that the connection was idle, so
+// the server may have ended it.
 func (r *Renewer) takeConn(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
 	r.mu.Lock()
 	if r.closed {
@@ -240,7 +243,7 @@ func (r *Renewer) giveConnBack(c *pipeline, usable bool) {
 	r.mu.Lock()
 	usable = usable && !r.closed
 	// A late hedge may have left one connection more than can be in use.
-	if usable && len(r.idle) < cap(r.slots) {
+	if usable && len(r.idle) < cap(r.inUse) {
 		r.idle = append(r.idle, c)
 		r.mu.Unlock()
 		return
@@ -250,25 +253,26 @@ func (r *Renewer) giveConnBack(c *pipeline, usable bool) {
 	c.Close()
 }
 
-// callResumed calls Resumed, but not sooner than pause after the last call: a server may end every
-// connection after an answer, and what Resumed does sends more batches.
+// callResumed calls Resumed, but not sooner than pause after the last call. Resumed makes leases due
+// at once. If a server ends every connection after an answer, batches would follow each other
+// without a pause.
 func (r *Renewer) callResumed(pause time.Duration) {
 	r.mu.Lock()
 	now := time.Now()
-	late := r.lastResumed.Add(pause).Sub(now)
-	if late <= 0 {
+	left := r.lastResumed.Add(pause).Sub(now)
+	if left <= 0 {
 		r.lastResumed = now
 		r.mu.Unlock()
 		r.cfg.Resumed()
 		return
 	}
 	defer r.mu.Unlock()
-	if late > pause || r.closed { // a call is to come
+	if left > pause || r.closed { // a later call is already planned
 		return
 	}
-	r.lastResumed = now.Add(late)
+	r.lastResumed = now.Add(left)
 	r.goroutines.Go(r.cfg.Cast.As("verify again", func() {
-		t := time.NewTimer(late)
+		t := time.NewTimer(left)
 		defer t.Stop()
 		select {
 		case <-t.C:
@@ -278,7 +282,8 @@ func (r *Renewer) callResumed(pause time.Duration) {
 	}))
 }
 
-// addConn returns the pipeline of a new connection.
+// addConn returns the pipeline of a new connection, and records that a connection was made. If one
+// had failed before, the first answer on the new connection calls Resumed.
 func (r *Renewer) addConn(dialed pipe.Connection) *pipeline {
 	c := newPipeline(r, dialed)
 	r.mu.Lock()
