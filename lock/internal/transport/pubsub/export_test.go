@@ -7,14 +7,14 @@ func (f *Follower) Names() int {
 	return len(f.names)
 }
 
-// WakeOf returns what a message calls that comes for a name.
+// WakeOf returns the function that each message for a name calls.
 func (f *Follower) WakeOf(name string) func() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.names[name].wakeLocked
 }
 
-// Idle returns how many channels are in the list of those that nobody listens to.
+// Idle returns how many channels are in the list of channels without listeners.
 func (s *Subscriber) Idle() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 // Follower listens to the channels of many names for one function. It has one goroutine
 // for all of them. All methods are safe for concurrent use, and none does I/O.
 type Follower struct {
-	place func(name string) (at *Subscriber, channel string) // immutable; where the name's messages come now
-	tell  func(name string, missed bool)                     // immutable
+	findPlace func(name string) (at *Subscriber, channel string) // immutable; returns where the messages of the name come now
+	tell      func(name string, missed bool)                     // immutable; see Run
 
-	// mu guards what follows and the marks of names. It is taken under Subscriber.mu. While it
-	// is held, no function runs and no other mutex is taken.
+	// mu guards the fields below and some fields of each followed. It is taken under
+	// Subscriber.mu. While it is held, neither function is called and no other mutex is taken.
 	mu     sync.Mutex
 	names  map[string]*followed
-	queue  []*followed   // those to look at, each once
-	moved  bool          // all of names are to be looked at
+	queue  []*followed   // the names that handle is called for next, each once
+	moved  bool          // Relocate was called, so handle is called for all names
 	work   chan struct{} // of capacity 1; has a token if there is anything to do
 	closed bool
 }
@@ -29,19 +29,19 @@ type followed struct {
 	follower *Follower // immutable
 
 	// guarded by Follower.mu
-	wanted bool
-	left   bool // Leave was called since the last look; it may be wanted again
-	queued bool
+	isWanted bool // Follow was called, and Leave was not called since
+	wasLeft  bool // Leave was called since handle; Follow may have been called again
+	isQueued bool // in Follower.queue
 
 	// Only the goroutine of the Follower uses these.
 	listener Listener
-	told     News // as of the last call of tell
+	lastNews News // the News at the last call of handle
 }
 
-// NewFollower returns a Follower that follows nothing. place says where the messages of a
-// name come, and returns nil if that is not known yet. Run calls tell.
-func NewFollower(place func(name string) (*Subscriber, string), tell func(name string, missed bool)) *Follower {
-	return &Follower{place: place, tell: tell, names: make(map[string]*followed), work: make(chan struct{}, 1)}
+// NewFollower returns a Follower that follows nothing. findPlace returns where the messages of a
+// name come, or nil if that is not known yet. Run calls tell.
+func NewFollower(findPlace func(name string) (*Subscriber, string), tell func(name string, missed bool)) *Follower {
+	return &Follower{findPlace: findPlace, tell: tell, names: make(map[string]*followed), work: make(chan struct{}, 1)}
 }
 
 // Follow begins to listen for a name.
@@ -49,7 +49,7 @@ func (f *Follower) Follow(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.names[name]
-	if f.closed || n != nil && n.wanted {
+	if f.closed || n != nil && n.isWanted {
 		return
 	}
 	if n == nil {
@@ -57,7 +57,7 @@ func (f *Follower) Follow(name string) {
 		n.listener = Listener{self: n}
 		f.names[name] = n
 	}
-	n.wanted = true
+	n.isWanted = true
 	f.queueLocked(n)
 }
 
@@ -66,7 +66,7 @@ func (f *Follower) Leave(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n := f.names[name]; n != nil {
-		n.wanted, n.left = false, true
+		n.isWanted, n.wasLeft = false, true
 		f.queueLocked(n)
 	}
 }
@@ -80,10 +80,10 @@ func (f *Follower) Relocate() {
 }
 
 func (f *Follower) queueLocked(n *followed) {
-	if n.queued {
+	if n.isQueued {
 		return
 	}
-	n.queued = true
+	n.isQueued = true
 	f.queue = append(f.queue, n)
 	wait.Signal(f.work)
 }
@@ -122,16 +122,16 @@ func (f *Follower) Run(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			f.look(n)
+			f.handle(n)
 		}
 	}
 }
 
-// look does what follows from the marks of a name and from its news.
-func (f *Follower) look(n *followed) {
+// handle leaves or listens to the channel of a name, as is wanted now, and tells the news.
+func (f *Follower) handle(n *followed) {
 	f.mu.Lock()
-	wanted, left := n.wanted, n.left
-	n.queued, n.left = false, false
+	wanted, left := n.isWanted, n.wasLeft
+	n.isQueued, n.wasLeft = false, false
 	if !wanted && f.names[n.name] == n {
 		delete(f.names, n.name)
 	}
@@ -142,24 +142,24 @@ func (f *Follower) look(n *followed) {
 	if !wanted {
 		return
 	}
-	at, channel := f.place(n.name)
+	at, channel := f.findPlace(n.name)
 	if at == nil {
 		n.listener.Leave()
 		return
 	}
 	began := n.listener.Listen(at, channel)
 	news := n.listener.News()
-	if began { // others may have listened to the channel before, and their messages are not news
-		n.told = News{Messages: news.Messages}
+	if began { // messages that came earlier, for other listeners of the channel, are not news
+		n.lastNews = News{Messages: news.Messages}
 	}
-	missed, came := news.Confirmed != n.told.Confirmed, news.Messages != n.told.Messages
-	n.told = news
+	missed, came := news.Confirmed != n.lastNews.Confirmed, news.Messages != n.lastNews.Messages
+	n.lastNews = news
 	if came || missed {
 		f.tell(n.name, !came)
 	}
 }
 
-// Close leaves all channels, and ignores all names from now on. Run does it at its end.
+// Close leaves all channels, and ignores all names from now on. Run calls Close when it ends.
 func (f *Follower) Close() {
 	f.mu.Lock()
 	names := f.names

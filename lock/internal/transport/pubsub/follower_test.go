@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 )
 
-// told notes the calls of a Follower's function.
+// told records the calls of a Follower's function.
 type told struct {
 	mu    sync.Mutex
 	calls []string
@@ -202,7 +202,7 @@ func TestASlowFunctionOfAFollowerLosesNoNews(t *testing.T) {
 	})
 }
 
-// It is not known for a while where messages come. Those of that time are missed.
+// For a while it is not known where messages come. Messages of that time are missed.
 func TestAFollowerHasMissedWhatCameWhileThePlaceWasNotKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		var told told

@@ -2,12 +2,12 @@ package pubsub
 
 import "github.com/wheellock/wheellock/lock/internal/support/wait"
 
-// Hearing says what a Subscriber listens for.
+// Hearing says what a Subscriber listens for: in which ways its channels are subscribed.
 type Hearing struct {
 	// Plain is for what PUBLISH sends, and Sharded for what SPUBLISH sends. Sharded
 	// channels have slots, as keys have.
 	Plain, Sharded bool
-	// Certain says that all clients publish in one of these ways.
+	// Certain says that all clients publish in one of these ways, so no message is missed.
 	Certain bool
 }
 
@@ -41,7 +41,7 @@ func (s *Subscriber) retuneLocked(now Hearing) {
 
 // wantsLocked reports whether channels must be subscribed in that way, and can be.
 func (s *Subscriber) wantsLocked(way int) bool {
-	return s.hearing.wants(way) && (way != sharded || !s.deaf)
+	return s.hearing.wants(way) && (way != sharded || !s.isDeaf)
 }
 
 // lacksLocked reports whether t lacks a subscription in a way that it needs.

@@ -32,7 +32,7 @@ func (l *Listener) Wake() chan struct{} { return l.self.(token) }
 // Listen listens to channel at s, the server that has the key now, and leaves any other
 // channel. It returns false if it already listened there.
 func (l *Listener) Listen(s *Subscriber, channel string) bool {
-	if l.topic != nil && l.topic.channel == channel && l.topic.listenedAt(s) {
+	if l.topic != nil && l.topic.channel == channel && l.topic.belongsTo(s) {
 		return false
 	}
 	l.Leave()
@@ -40,7 +40,7 @@ func (l *Listener) Listen(s *Subscriber, channel string) bool {
 	return true
 }
 
-// Leave ends Listen.
+// Leave ends what Listen began.
 func (l *Listener) Leave() {
 	if l.topic != nil {
 		l.topic.leave(l.self)
@@ -55,8 +55,8 @@ type News struct {
 	Confirmed int
 	Messages  uint64 // the number of messages
 	// Upto says that all messages published between the last confirmation and Upto were
-	// received. It is zero while that is not known, or Hearing is not certain. It is never
-	// later than Config.Proved: a connection to a replica may be to the wrong server.
+	// received. It is zero while that is not known, or Hearing.Certain is false. It is never
+	// later than Config.Proved, because a subscription at a replica may miss messages.
 	Upto time.Time
 }
 
@@ -74,8 +74,8 @@ func (l *Listener) News() News {
 	defer s.mu.Unlock()
 	news := News{Confirmed: l.topic.generation, Messages: l.topic.messages}
 	if l.topic.confirmed && s.hearing.Certain {
-		news.Upto = s.heard
-		if s.cfg.Proved != nil && proved.Before(s.heard) {
+		news.Upto = s.lastPong
+		if s.cfg.Proved != nil && proved.Before(s.lastPong) {
 			news.Upto = proved
 		}
 	}

@@ -25,16 +25,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is one in memory, which a Subscriber of the test's bubble dials.
+// server is a server in memory. It also has the functions of a Subscriber's Config.
 type server struct {
 	*memredis.Server
 	t     *testing.T
 	epoch atomic.Uint32
 	dials atomic.Int32
-	hears atomic.Pointer[pubsub.Hearing] // plain messages alone while it is nil
+	hears atomic.Pointer[pubsub.Hearing] // what Config.Hearing returns; nil for plain messages alone
 
 	commands atomic.Uint32             // connections for commands that were made
-	proved   atomic.Pointer[time.Time] // when it was no replica; always while it is nil
+	proved   atomic.Pointer[time.Time] // what Config.Proved returns; nil for the present time
 
 	mu  sync.Mutex // guards log
 	log strings.Builder
@@ -98,7 +98,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 
 func (s *server) publish(channel string) { s.do("PUBLISH", channel, "0") }
 
-// woken reports whether a token is there, and takes it.
+// woken reports whether l was woken since the last call.
 func woken(l *pubsub.Listener) bool {
 	synctest.Wait()
 	select {
@@ -203,7 +203,7 @@ func TestAConnectionThatHasWorkedIsDialledAnewAtOnce(t *testing.T) {
 	})
 }
 
-// They are more than one command subscribes.
+// TestVeryManyChannelsAreSubscribed, which are more than one SUBSCRIBE takes.
 func TestVeryManyChannelsAreSubscribed(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		listeners := make([]pubsub.Listener, 2500)
@@ -329,8 +329,8 @@ func TestAChannelWhoseListenersComeAndGoStaysSubscribed(t *testing.T) {
 	})
 }
 
-// movedConn is a connection to a server that says of what it refuses that the slot of
-// a is on another port.
+// movedConn is a connection to a server that answers MOVED, with the slot of the channel a, to all
+// that it would refuse.
 type movedConn struct{ redis.ConnWithTimeout }
 
 func (c movedConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
@@ -341,7 +341,7 @@ func (c movedConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return reply, err
 }
 
-// TestAMovedChannelWakesItsListeners: a refusal that says so sends them away.
+// TestAMovedChannelWakesItsListeners: the answer MOVED to SSUBSCRIBE sends them away.
 func TestAMovedChannelWakesItsListeners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, err := memredis.Start(memredis.Config{}) // knows no SSUBSCRIBE
@@ -374,7 +374,7 @@ func TestAMovedChannelWakesItsListeners(t *testing.T) {
 	})
 }
 
-// writtenConn is a connection that tells which channels are subscribed to.
+// writtenConn is a connection that records the channels of each SUBSCRIBE.
 type writtenConn struct {
 	redis.ConnWithTimeout
 	channels *[]string

@@ -10,10 +10,10 @@ import (
 // question is a command that was sent and not yet answered. The server answers
 // once for each of its channels, or with one error.
 type question struct {
-	command string // the name that its answers have
-	channel string // the first channel
-	answers int    // how many are still to come
-	at      time.Time
+	command string    // the name that the answers have
+	channel string    // the first channel
+	answers int       // how many answers are still to come
+	at      time.Time // when it was sent
 }
 
 // send writes a command with arguments, in parts of subscribeMax. A sharded
@@ -25,12 +25,12 @@ func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
 	// A server that does not read may fill the buffers, and a pool's connection may have no limit.
 	defer time.AfterFunc(s.cfg.Timeout, func() { conn.Close() }).Stop()
 	most := subscribeMax
-	if ofShards(command) {
+	if isOfShards(command) {
 		most = 1
 	}
 	for len(args) > 0 {
 		n := min(len(args), most)
-		s.ask(command, args[:n])
+		s.noteQuestion(command, args[:n])
 		if err := conn.Send(command, args[:n]...); err != nil {
 			return err
 		}
@@ -39,9 +39,9 @@ func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
 	return conn.Flush()
 }
 
-// ofShards reports whether a command, or the name of its answers, is about sharded
-// channels.
-func ofShards(command string) bool {
+// isOfShards reports whether command, which is a command or the name of its answers, is about
+// sharded channels.
+func isOfShards(command string) bool {
 	switch command {
 	case "SSUBSCRIBE", "SUNSUBSCRIBE", "ssubscribe", "sunsubscribe", "smessage":
 		return true
@@ -49,8 +49,8 @@ func ofShards(command string) bool {
 	return false
 }
 
-// ask records a command that is about to be sent.
-func (s *Subscriber) ask(command string, args []any) {
+// noteQuestion records a command that is about to be sent.
+func (s *Subscriber) noteQuestion(command string, args []any) {
 	q := question{command: strings.ToLower(command), answers: len(args), at: time.Now()}
 	if command == "PING" {
 		q.command = pong
@@ -58,39 +58,40 @@ func (s *Subscriber) ask(command string, args []any) {
 	q.channel, _ = args[0].(string)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, q)
+	s.questions = append(s.questions, q)
 }
 
-// answered records an answer. When a server gives a slot away, it ends the
-// subscriptions of the slot's channels without a question.
-func (s *Subscriber) answered(kind, channel string) {
+// noteAnswer records an answer to the first question. It ignores what answers no question: when a
+// server gives a slot away, it ends the subscriptions of the slot's channels by itself.
+func (s *Subscriber) noteAnswer(kind, channel string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.asked) == 0 || s.asked[0].command != kind || ofShards(kind) && s.asked[0].channel != channel {
+	if len(s.questions) == 0 || s.questions[0].command != kind || isOfShards(kind) && s.questions[0].channel != channel {
 		return
 	}
-	if s.asked[0].answers--; s.asked[0].answers == 0 {
-		s.endLocked()
+	if s.questions[0].answers--; s.questions[0].answers == 0 {
+		s.popQuestionLocked()
 	}
 }
 
-// endLocked removes the first question, because it is answered. The server answers
-// questions in order. A message that was published before an answer comes before it.
-func (s *Subscriber) endLocked() {
-	if s.asked[0].command == pong {
-		s.heard = s.asked[0].at
+// popQuestionLocked removes the first question, because it is answered. The server answers
+// questions in order. A message that was published before a ping was answered comes before the
+// answer, so no earlier message is still to come.
+func (s *Subscriber) popQuestionLocked() {
+	if s.questions[0].command == pong {
+		s.lastPong = s.questions[0].at
 	}
-	s.asked = s.asked[1:]
+	s.questions = s.questions[1:]
 }
 
-// refused records an error reply and returns the question that it refuses. It returns a
+// noteRefusal records an error reply and returns the question that it refuses. It returns a
 // zero question if there is none.
-func (s *Subscriber) refused() (q question) {
+func (s *Subscriber) noteRefusal() (q question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.asked) > 0 {
-		q = s.asked[0]
-		s.endLocked()
+	if len(s.questions) > 0 {
+		q = s.questions[0]
+		s.popQuestionLocked()
 	}
 	return q
 }

@@ -15,7 +15,7 @@ import (
 func (s *Subscriber) read(conn redis.Conn) error {
 	for {
 		reply, err := resp.Receive(conn, pingPeriod+s.cfg.Timeout)
-		if _, answer := err.(redis.Error); answer && s.goesOn(s.refused(), err) {
+		if _, answer := err.(redis.Error); answer && s.staysUsable(s.noteRefusal(), err) {
 			continue
 		}
 		if err != nil {
@@ -23,23 +23,23 @@ func (s *Subscriber) read(conn redis.Conn) error {
 		}
 		push, ok := reply.([]any)
 		if !ok || len(push) < 2 {
-			s.answered(pong, "") // without a subscription, PING has a plain answer
+			s.noteAnswer(pong, "") // without a subscription, PING has a plain answer
 			continue
 		}
 		kind, _ := redis.String(push[0], nil)
 		channel, _ := redis.String(push[1], nil)
-		s.answered(kind, channel)
-		if s.pushed(kind, channel) {
+		s.noteAnswer(kind, channel)
+		if s.handlePush(kind, channel) {
 			s.cfg.Logger.Log(record.PubSubWorks, s.cfg.Where())
 		}
 	}
 }
 
-// pushed handles what the server says about a channel. again is true for the first
+// handlePush handles what the server says about a channel. worksAgain is true for the first
 // subscription after a warning.
-func (s *Subscriber) pushed(kind, channel string) (again bool) {
+func (s *Subscriber) handlePush(kind, channel string) (worksAgain bool) {
 	i := plain
-	if ofShards(kind) {
+	if isOfShards(kind) {
 		i, channel = sharded, keys.PlainChannel(channel)
 	}
 	s.mu.Lock()
@@ -53,20 +53,20 @@ func (s *Subscriber) pushed(kind, channel string) (again bool) {
 		}
 	case "sunsubscribe":
 		if t != nil && t.ways[i].asked {
-			s.movedLocked(t) // its slot has gone to another server
+			s.forgetMovedLocked(t) // its slot has gone to another server
 		}
 	case "subscribe", "ssubscribe":
-		again, s.warned = s.warned, false
+		worksAgain, s.isWarned = s.isWarned, false
 		if t != nil && t.ways[i].asked {
 			t.ways[i].confirmed, t.confirmed = true, false
 			s.confirmLocked(t)
 		}
 	}
-	return again
+	return worksAgain
 }
 
-// confirmLocked marks t as confirmed if it is now subscribed in all its ways and was not
-// before.
+// confirmLocked marks t as confirmed, and wakes its listeners, if t is now subscribed in all its
+// ways and was not before.
 func (s *Subscriber) confirmLocked(t *topic) {
 	if t.confirmed || len(t.listeners) > 0 && s.lacksLocked(t) || !t.ways[plain].confirmed && !t.ways[sharded].confirmed {
 		return
@@ -81,8 +81,8 @@ func (s *Subscriber) confirmLocked(t *topic) {
 	t.wakeLocked()
 }
 
-// goesOn reports whether the connection can still be used after an error reply to q.
-func (s *Subscriber) goesOn(q question, err error) bool {
+// staysUsable reports whether the connection can still be used after an error reply to q.
+func (s *Subscriber) staysUsable(q question, err error) bool {
 	switch {
 	case q.command == pong: // a refused ping also shows that the connection works
 		return true
@@ -91,8 +91,8 @@ func (s *Subscriber) goesOn(q question, err error) bool {
 	}
 	switch verdict, to := pipe.VerdictOf(err, true, s.cfg.Server); {
 	case verdict == pipe.Elsewhere:
-		if s.cfg.Redirect(to) { // otherwise its waiters poll until the slot has arrived
-			s.redirected(to.Slot)
+		if s.cfg.Redirect(to) { // otherwise the waiters poll until the other server is known
+			s.sendAway(to.Slot)
 		}
 		return true
 	case pipe.Definite(err) && s.cfg.Deaf != nil && s.cfg.Deaf(err):
@@ -102,14 +102,14 @@ func (s *Subscriber) goesOn(q question, err error) bool {
 	return false
 }
 
-// redirected sends the listeners of a slot's channels away, because the slot is on another
+// sendAway sends the listeners of a slot's channels away, because the slot is on another
 // server.
-func (s *Subscriber) redirected(slot int) {
+func (s *Subscriber) sendAway(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.topics {
 		if w := t.ways[sharded]; w.asked && !w.confirmed && keys.Slot(keys.ShardedChannel(t.channel)) == slot {
-			s.movedLocked(t)
+			s.forgetMovedLocked(t)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (s *Subscriber) deafen(channel string) {
 	now := s.cfg.Hearing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deaf = true
+	s.isDeaf = true
 	if t := s.topics[channel]; t != nil {
 		t.ways[sharded] = way{}
 	}
@@ -130,12 +130,12 @@ func (s *Subscriber) deafen(channel string) {
 	}
 }
 
-// movedLocked forgets a topic that the server no longer has, and wakes its
-// listeners. Before they sleep again they look for their channel on the server of
+// forgetMovedLocked forgets a topic whose slot is on another server now, and wakes its
+// listeners. Before they sleep again, they look for their channel on the server of
 // the key.
-func (s *Subscriber) movedLocked(t *topic) {
+func (s *Subscriber) forgetMovedLocked(t *topic) {
 	if t.ways[plain].asked {
-		s.left = append(s.left, t.channel)
+		s.movedChannels = append(s.movedChannels, t.channel)
 		wait.Signal(s.work)
 	}
 	t.ways, t.confirmed = [2]way{}, false

@@ -68,21 +68,21 @@ type Subscriber struct {
 	cfg Config
 	ctx context.Context // ends dials when it ends; Close must follow
 
-	mu      sync.Mutex        // guards the fields below and the topics; never held during I/O
-	topics  map[string]*topic // by channel, with its name for PUBLISH
-	hearing Hearing           // what topics listen for
-	deaf    bool              // conn's server has refused SSUBSCRIBE
-	pending []*topic          // topics to subscribe or unsubscribe
-	left    []string          // channels of topics that have moved, to unsubscribe
-	idle    []*topic          // topics that have lost their last listener, each once
-	work    chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
-	conn    redis.Conn        // nil while there is none
-	asked   []question        // sent on conn and not answered, in order
-	heard   time.Time         // when the last answered ping was sent; all earlier messages of confirmed topics were received
-	started bool
-	closed  bool
-	warned  bool
-	wg      sync.WaitGroup
+	mu            sync.Mutex        // guards the fields below and the topics; never held during I/O
+	topics        map[string]*topic // by channel, with its name for PUBLISH
+	hearing       Hearing           // what topics listen for
+	isDeaf        bool              // the server of conn has refused SSUBSCRIBE
+	pending       []*topic          // topics whose subscriptions may differ from what is wanted now
+	movedChannels []string          // plain channels of topics that have moved, to unsubscribe
+	idle          []*topic          // topics that have lost their last listener, each once
+	work          chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
+	conn          redis.Conn        // nil while there is none
+	questions     []question        // sent on conn and not answered, in order
+	lastPong      time.Time         // when the last ping that was answered was sent; all earlier messages of confirmed topics were received
+	isStarted     bool              // run runs
+	closed        bool
+	isWarned      bool // the log says that pub/sub has failed
+	wg            sync.WaitGroup
 }
 
 // topic is one channel of the subscriber.
@@ -92,11 +92,11 @@ type topic struct {
 
 	// guarded by sub.mu
 	listeners  map[listener]struct{}
-	idle       time.Time // when its last listener left; zero if it is not in sub.idle
+	idleSince  time.Time // when its last listener left; zero if it is not in sub.idle
 	ways       [2]way    // plain and sharded
-	confirmed  bool      // in all ways that it needs and can have, so no message is missed
-	generation int       // number of the last confirmation, unique in the process; 0 before the first
-	messages   uint64    // counts messages
+	confirmed  bool      // the server has confirmed all ways that it needs and can have, so no message is missed
+	generation int       // the number of the last confirmation, unique in the process; 0 before the first
+	messages   uint64    // counts the messages that were received
 }
 
 // way is one of the two ways in which a channel is subscribed.
@@ -114,7 +114,7 @@ const (
 // errDialAgain is returned when another server may be behind the name.
 var errDialAgain = errors.New("another server may be behind the name")
 
-var generations atomic.Int64 // of topics
+var generations atomic.Int64 // counts the confirmations of all topics
 
 // pong is the name that answers to a ping have.
 const pong = "pong"
@@ -144,8 +144,8 @@ func (s *Subscriber) listen(channel string, l listener) *topic {
 		s.pending = append(s.pending, t)
 		wait.Signal(s.work)
 	}
-	if !s.started && !s.closed {
-		s.started = true
+	if !s.isStarted && !s.closed {
+		s.isStarted = true
 		s.wg.Go(s.cfg.Cast.As("subscribe", s.run))
 	}
 	return t
@@ -157,15 +157,15 @@ func (t *topic) leave(l listener) {
 	defer t.sub.mu.Unlock()
 	delete(t.listeners, l)
 	if len(t.listeners) == 0 {
-		if t.idle.IsZero() {
+		if t.idleSince.IsZero() {
 			t.sub.idle = append(t.sub.idle, t)
 		}
-		t.idle = time.Now()
+		t.idleSince = time.Now()
 	}
 }
 
-// listenedAt reports whether the topic still belongs to sub.
-func (t *topic) listenedAt(sub *Subscriber) bool {
+// belongsTo reports whether the topic is of sub and was not forgotten.
+func (t *topic) belongsTo(sub *Subscriber) bool {
 	t.sub.mu.Lock()
 	defer t.sub.mu.Unlock()
 	return t.sub == sub && sub.topics[t.channel] == t
@@ -193,7 +193,7 @@ func (t *topic) wakeLocked() {
 func (s *Subscriber) run() {
 	pause := redialPause
 	for s.ctx.Err() == nil {
-		dials := s.cfg.Dials() // before the dial, which may lead elsewhere than a later one
+		dials := s.cfg.Dials() // read before the dial, because a later dial may lead to another server
 		conn, epoch, err := s.cfg.Dial(s.ctx)
 		began := time.Now()
 		if err == nil {
@@ -203,7 +203,7 @@ func (s *Subscriber) run() {
 			return
 		}
 		if err == errDialAgain {
-			continue // the connection was in use for a period of pings
+			continue // without a pause, because the connection was in use for at least a period of pings
 		}
 		if time.Since(began) > redialLimit {
 			pause = redialPause // it worked for a while
@@ -219,14 +219,14 @@ func (s *Subscriber) run() {
 	}
 }
 
-// warn logs that waiters only poll. It logs that once until pub/sub works again.
+// warn logs, once until pub/sub works again, that pub/sub has failed and waiters only poll.
 func (s *Subscriber) warn(err error) {
 	s.mu.Lock()
-	warned := s.warned
+	warned := s.isWarned
 	s.mu.Unlock()
 	if !warned && s.cfg.Logger.Log(record.PubSubFailed, s.cfg.Where(), err) {
 		s.mu.Lock()
-		s.warned = true
+		s.isWarned = true
 		s.mu.Unlock()
 	}
 }
@@ -235,8 +235,8 @@ func (s *Subscriber) warn(err error) {
 func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
 	s.mu.Lock()
 	closed := s.closed
-	s.conn, s.asked, s.deaf = conn, nil, false
-	s.pending, s.left = s.pending[:0], nil
+	s.conn, s.questions, s.isDeaf = conn, nil, false
+	s.pending, s.movedChannels = s.pending[:0], nil
 	for _, t := range s.topics {
 		s.pending = append(s.pending, t)
 	}
@@ -245,7 +245,7 @@ func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
 	// the new epoch.
 	if closed || s.cfg.Epoch() != epoch {
 		conn.Close()
-		s.forget()
+		s.forgetConn()
 		return pipe.ErrReplaced
 	}
 	failed, done := make(chan error, 1), make(chan struct{})
@@ -255,16 +255,16 @@ func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
 	}))
 	err := s.write(conn, failed, dials)
 	conn.Close()
-	<-done // so that its last messages are not counted for the next connection
-	s.forget()
+	<-done // so that the last messages of conn are not counted for the next connection
+	s.forgetConn()
 	return err
 }
 
-// forget records that there is no connection.
-func (s *Subscriber) forget() {
+// forgetConn records that there is no connection.
+func (s *Subscriber) forgetConn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn, s.heard = nil, time.Time{}
+	s.conn, s.lastPong = nil, time.Time{}
 	for _, t := range s.topics {
 		t.ways, t.confirmed = [2]way{}, false
 	}
@@ -275,7 +275,7 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error, dials uint32) e
 	ticker := time.NewTicker(pingPeriod)
 	defer ticker.Stop()
 	for {
-		for _, o := range s.take() {
+		for _, o := range s.takeOrders() {
 			if err := s.send(conn, o.command, o.channels); err != nil {
 				return err
 			}
@@ -287,7 +287,7 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error, dials uint32) e
 				return errDialAgain
 			}
 			s.Retune()
-			s.expire()
+			s.unsubscribeIdle()
 			if err := s.send(conn, "PING", []any{""}); err != nil {
 				return err
 			}
@@ -299,14 +299,14 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error, dials uint32) e
 	}
 }
 
-// order is a command for some channels.
+// order is a command that is to be sent, with its channels.
 type order struct {
 	command  string
 	channels []any
 }
 
-// take returns the commands to send now.
-func (s *Subscriber) take() (orders [4]order) {
+// takeOrders returns the commands to send now.
+func (s *Subscriber) takeOrders() (orders [4]order) {
 	for i, command := range [...]string{"SUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "SUNSUBSCRIBE"} {
 		orders[i].command = command
 	}
@@ -333,28 +333,28 @@ func (s *Subscriber) take() (orders [4]order) {
 			delete(s.topics, t.channel)
 			continue
 		}
-		s.confirmLocked(t) // it may have lacked only what was given up
+		s.confirmLocked(t) // a way that it lacked may not be wanted any more
 	}
-	for _, name := range s.left {
+	for _, name := range s.movedChannels {
 		if s.topics[name] == nil {
 			orders[2].channels = append(orders[2].channels, name)
 		}
 	}
 	clear(s.pending)
-	s.pending, s.left = s.pending[:0], nil
+	s.pending, s.movedChannels = s.pending[:0], nil
 	return orders
 }
 
-// expire makes channels that nobody has listened to for a while pending. take leaves those alone that
-// have listeners again.
-func (s *Subscriber) expire() {
+// unsubscribeIdle makes the topics pending that have had no listener for lingerTime. takeOrders
+// unsubscribes them, unless they have listeners again.
+func (s *Subscriber) unsubscribeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = slices.DeleteFunc(s.idle, func(t *topic) bool {
-		if len(t.listeners) == 0 && time.Since(t.idle) <= lingerTime {
+		if len(t.listeners) == 0 && time.Since(t.idleSince) <= lingerTime {
 			return false
 		}
-		t.idle = time.Time{}
+		t.idleSince = time.Time{}
 		s.pending = append(s.pending, t)
 		return true
 	})
