@@ -37,10 +37,11 @@ func IsNone(conn any) bool {
 	return conn == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// The answers of a server before it closes a new connection, to whatever request.
+// The answers with which a server closes a new connection, whatever was requested.
 const (
-	// TooMany begins the text behind ERR of a server that has too many connections. It ends in
-	// "reached" or, in a Cluster, in "+ cluster connections reached".
+	// TooMany is the beginning of the answer, behind ERR, of a server that has too many
+	// connections. The answer goes on with " reached" or, in a Cluster, with
+	// " + cluster connections reached".
 	TooMany = "max number of clients"
 	// Protected is the code of a server in protected mode.
 	Protected = "DENIED"
@@ -52,13 +53,13 @@ func TurnedAway(err error) bool {
 	return errors.As(err, &reply) && (strings.HasPrefix(string(reply), "ERR "+TooMany) || strings.HasPrefix(string(reply), Protected+" "))
 }
 
-// errAgain tells a waiting caller to dial itself.
+// errAgain is the result for a waiting caller that must dial itself.
 var errAgain = errors.New("dial again")
 
 // Bound limits how many dials are left behind. All methods are safe for
 // concurrent use.
 type Bound struct {
-	most int // of each key; immutable
+	most int // how many dials of one key may be left behind; immutable
 
 	mu    sync.Mutex        // guards byKey; not held during a dial or a close
 	byKey map[any]*keyDials // the keys with a dial that was left behind
@@ -66,8 +67,8 @@ type Bound struct {
 
 // keyDials has the dials of one key.
 type keyDials struct {
-	left    int          // dials that were left behind and have not returned
-	waiting []chan *dial // of capacity 1; each gets one of the dials that were left behind, when it has returned
+	leftBehind int          // how many dials were left behind and have not returned
+	waiting    []chan *dial // the callers that wait, each with a channel of capacity 1; when a dial has returned, the first one gets it
 }
 
 // dial is one call of a dial function.
@@ -75,8 +76,8 @@ type dial struct {
 	conn redis.Conn
 	err  error
 
-	isLeft bool          // its caller no longer waits for it; guarded by Bound.mu
-	done   chan struct{} // closed when it has returned
+	isLeft bool          // its caller no longer waits, so it is left behind; guarded by Bound.mu
+	done   chan struct{} // closed when the call has returned
 }
 
 // NewBound returns a Bound that leaves at most most dials of each key behind.
@@ -104,7 +105,7 @@ func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redi
 		if d.err == nil {
 			return d.conn, nil
 		}
-		// An earlier dial has failed, but this one may succeed.
+		// The dial that has returned has failed, or this caller was told to dial itself.
 	}
 }
 
@@ -113,12 +114,12 @@ func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redi
 func (b *Bound) joinWaiters(key any) chan *dial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.byKey[key]
-	if p == nil || p.left < b.most {
+	dials := b.byKey[key]
+	if dials == nil || dials.leftBehind < b.most {
 		return nil
 	}
 	returned := make(chan *dial, 1)
-	p.waiting = append(p.waiting, returned)
+	dials.waiting = append(dials.waiting, returned)
 	return returned
 }
 
@@ -126,10 +127,10 @@ func (b *Bound) joinWaiters(key any) chan *dial {
 func (b *Bound) leaveWaiters(key any, returned chan *dial) *dial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := b.byKey[key]; p != nil {
-		for i, w := range p.waiting {
+	if dials := b.byKey[key]; dials != nil {
+		for i, w := range dials.waiting {
 			if w == returned {
-				p.waiting = slices.Delete(p.waiting, i, i+1)
+				dials.waiting = slices.Delete(dials.waiting, i, i+1)
 				return nil
 			}
 		}
@@ -157,11 +158,11 @@ func (b *Bound) endDial(key any, d *dial) bool {
 	if !d.isLeft {
 		return true
 	}
-	p := b.byKey[key]
-	p.left--
-	waiting := p.waiting
-	p.waiting = nil // fewer than b.most are left behind now, so the others dial themselves
-	if p.left == 0 {
+	dials := b.byKey[key]
+	dials.leftBehind--
+	waiting := dials.waiting
+	dials.waiting = nil // fewer than b.most are left behind now, so all callers but the first dial themselves
+	if dials.leftBehind == 0 {
 		delete(b.byKey, key)
 	}
 	for i, w := range waiting {
@@ -189,11 +190,11 @@ func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error)
 	default:
 	}
 	d.isLeft = true
-	p := b.byKey[key]
-	if p == nil {
-		p = &keyDials{}
-		b.byKey[key] = p
+	dials := b.byKey[key]
+	if dials == nil {
+		dials = &keyDials{}
+		b.byKey[key] = dials
 	}
-	p.left++
+	dials.leftBehind++
 	return nil, ended
 }

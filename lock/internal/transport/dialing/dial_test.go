@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 )
 
-// conn is a connection that knows whether it was closed.
+// conn is a connection that records whether it was closed.
 type conn struct {
 	redis.Conn
 	closed atomic.Bool
@@ -28,12 +28,12 @@ func (c *conn) Close() error {
 
 // deaf is a dial function that does not heed its context.
 type deaf struct {
-	d     time.Duration // it lasts so long
+	d     time.Duration // how long a call takes
 	err   error
 	calls atomic.Int64
 
-	mu     sync.Mutex // guards what follows
-	brings []*conn
+	mu     sync.Mutex // guards brings
+	brings []*conn    // the connections that were returned
 }
 
 func (f *deaf) dial(context.Context) (redis.Conn, error) {
@@ -112,7 +112,7 @@ func TestWhatADialBringsTooLateForAllIsClosed(t *testing.T) {
 	})
 }
 
-// The next is not told the error of the last: it dials.
+// TestAfterADialThatFailedLateTheNextDials: the next caller does not get the error of the last dial.
 func TestAfterADialThatFailedLateTheNextDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &deaf{d: time.Minute, err: errors.New("reset")}
@@ -126,7 +126,7 @@ func TestAfterADialThatFailedLateTheNextDials(t *testing.T) {
 	})
 }
 
-// Another server is dialled at once.
+// TestADialThatIsOutHoldsUpItsOwnServerAlone: another server is dialled at once.
 func TestADialThatIsOutHoldsUpItsOwnServerAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, g := &deaf{d: time.Hour}, &deaf{}
@@ -139,7 +139,7 @@ func TestADialThatIsOutHoldsUpItsOwnServerAlone(t *testing.T) {
 	})
 }
 
-// Callers come one after the other, as callers of one link do. Some come together.
+// TestDialsThatAreOutAreBounded, if callers come one after the other, and two at the same time.
 func TestDialsThatAreOutAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, together = 3, 2

@@ -8,12 +8,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// refusals has the words by which an answer says that a user may not log in, or may not ask.
+// refusals has the beginnings of answers that say that a user may not log in, or may not ask.
 var refusals = []string{"NOAUTH ", "WRONGPASS ", "NOPERM ", "ERR invalid password", "ERR invalid username-password", "ERR Client sent AUTH", "ERR AUTH "}
 
 // Join is errors.Join for servers that were asked the same, such as the sentinels of a master. The
-// answers of some servers say nothing about the servers that could not be asked. So the error is a
-// redis.Error only if all have refused the login with the same answer.
+// answers of some servers say nothing about the servers that could not be asked. So errors.As finds
+// a redis.Error in the result only if all servers have refused the login with the same answer.
 func Join(errs ...error) error {
 	if joined := errors.Join(errs...); joined == nil || isSameRefusal(errs) {
 		return joined

@@ -25,7 +25,7 @@ var shownAnswers = []string{
 	"NOPROTO ",
 }
 
-// echoes has words of answers that may repeat the request, in lower case.
+// echoes has the words, in lower case, that show that an answer may repeat the request.
 var echoes = []string{"auth", "hello", "wrongpass", "unknown", "unsupported", "unrecognized", "not supported", "with args"}
 
 // Public returns the error of a dial without secrets, so that no password comes into logs and
@@ -76,7 +76,7 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// refusesLogin begins the text of a hidden answer, behind its code.
+// refusesLogin is the beginning of the text that replaces an answer, behind its code.
 const refusesLogin = " the server refuses to log in. "
 
 // hideSecret returns err with stars in place of secret. A Redis error stays one, with its code.
@@ -90,7 +90,7 @@ func hideSecret(secret string, err error) error {
 	return redis.Error(code + strings.ReplaceAll(rest, secret, "***"))
 }
 
-// starred is an error whose text had a secret. It does not unwrap to that error.
+// starred is an error whose secret was replaced. It does not unwrap to the error with the secret.
 type starred struct {
 	text  string
 	cause error
@@ -110,7 +110,7 @@ func (s *starred) Timeout() bool {
 // Temporary implements net.Error.
 func (s *starred) Temporary() bool { return false }
 
-// codeOf returns the word that begins an answer, if that is a code.
+// codeOf returns the first word of an answer if that is a code, and ERR otherwise.
 func codeOf(reply redis.Error) string {
 	code, _, _ := strings.Cut(string(reply), " ")
 	if strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(code) > 16 {
