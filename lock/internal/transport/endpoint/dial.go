@@ -25,14 +25,15 @@ type Dialer struct {
 	NetDial     NetDial       // nil: from Options, or a net.Dialer
 	TLS         *tls.Config   // nil: from Options, or no TLS
 	Credentials Credentials   // called at each dial; nil: from Options, or none
-	Timeout     time.Duration // of a dial with everything in it; 0: only what Options and the context say
+	Timeout     time.Duration // of a dial as a whole, with Credentials and login; 0: only Options and the context limit it
 
-	// Options are a program's own. They yield to the fields above, and replace the fields below.
+	// Options are options of redigo that a program gives. The fields above are used instead of the
+	// options with the same meaning. With Options, the fields below are not used.
 	Options []redis.DialOption
 
 	ClientName  string
 	Database    int
-	Read, Write time.Duration // limit each answer and each write of a dial; 0: no limit
+	Read, Write time.Duration // the limits of each answer and each write; 0: no limit
 }
 
 // Dial makes a connection. Its error does not contain a password that Credentials returned.
@@ -69,8 +70,8 @@ func (d Dialer) dial(ctx context.Context, network, address string, login resp.Lo
 	return to.DialOptions(ctx, network, address, options...)
 }
 
-// askCredentials calls Credentials with less time than ctx has, so that its error comes before the
-// caller leaves the dial without a reason.
+// askCredentials calls Credentials with less time than ctx has. So if Credentials takes too long, Dial
+// returns an error that says so, before ctx ends and the caller leaves without a reason.
 func (d Dialer) askCredentials(ctx context.Context) (user, password string, err error) {
 	if end, limited := ctx.Deadline(); limited {
 		var cancel context.CancelFunc

@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/endpoint"
 )
 
-// TestADialIsLimited by the URL, whatever the context of who dials allows.
+// TestADialIsLimited by the URL, however much time the context of the caller allows.
 func TestADialIsLimited(t *testing.T) {
 	u, err := endpoint.Parse("redis://h/0?dial_timeout=4s")
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestADialSaysThatCredentialsTookTooLong(t *testing.T) {
 	})
 }
 
-// piped makes d's connections lead to f, in memory.
+// piped returns d with connections in memory. f gets the server's end of each.
 func piped(d endpoint.Dialer, f func(there net.Conn)) endpoint.Dialer {
 	d.NetDial = func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()

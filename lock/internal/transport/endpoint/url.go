@@ -25,7 +25,7 @@ const (
 type URL struct {
 	Kind    Kind
 	Network string   // tcp or unix
-	Addrs   []string // for One there is one address
+	Addrs   []string // one address for One; for the others one or more
 	Master  string   // for Sentinels, the name of the master
 	TLS     bool
 
@@ -33,11 +33,11 @@ type URL struct {
 	SentinelUsername, SentinelPassword string
 	Database                           int
 	ClientName                         string
-	Connect                            time.Duration // limits a dial as a whole
-	Read, Write                        time.Duration // limit each answer and each write of a dial
+	Connect                            time.Duration // the limit of a dial as a whole, from dial_timeout
+	Read, Write                        time.Duration // the limits of each answer and each write during a dial
 }
 
-// DialTimeout is the default of the limits.
+// DialTimeout is the default of URL.Connect, URL.Read and URL.Write.
 const DialTimeout = 5 * time.Second
 
 // schemes has the known schemes.
@@ -63,23 +63,23 @@ var spellings = map[string]string{
 	"valkeys-cluster": "rediss-cluster", "redis-cluster+tls": "rediss-cluster",
 }
 
-// known says how a URL may begin, for errors.
-const known = "the URL must begin with redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://, redis-cluster:// or rediss-cluster://"
+// knownSchemes is the part of an error that says how a URL may begin.
+const knownSchemes = "the URL must begin with redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://, redis-cluster:// or rediss-cluster://"
 
-// encode says how to write a password, for errors.
-const encode = "percent-encode all but letters, digits and -._~ of user and password, for example / as %2F, ? as %3F, # as %23 and @ as %40"
+// howToEncode is the part of an error that says how to write a password.
+const howToEncode = "percent-encode all but letters, digits and -._~ of user and password, for example / as %2F, ? as %3F, # as %23 and @ as %40"
 
 // Parse reads a URL.
 func Parse(rawURL string) (*URL, error) {
 	scheme, rest, found := strings.Cut(rawURL, "://")
 	u, ok := schemes[scheme]
-	switch right := spellings[scheme]; {
+	switch replacement := spellings[scheme]; {
 	case !found:
-		return nil, errors.New("the URL has no scheme: " + known)
-	case right != "":
-		return nil, fmt.Errorf("the URL's scheme is %q: write %s://", scheme, right)
-	case !ok: // the text may be a part of a password
-		return nil, errors.New("the URL's scheme is not known: " + known)
+		return nil, errors.New("the URL has no scheme: " + knownSchemes)
+	case replacement != "":
+		return nil, fmt.Errorf("the URL's scheme is %q: write %s://", scheme, replacement)
+	case !ok: // the error does not quote the scheme, which may be a part of a password
+		return nil, errors.New("the URL's scheme is not known: " + knownSchemes)
 	}
 	u.Connect, u.Read, u.Write = DialTimeout, DialTimeout, DialTimeout
 	end := strings.IndexAny(rest, "/?#")
@@ -89,9 +89,9 @@ func Parse(rawURL string) (*URL, error) {
 	// An @ behind the hosts is the end of a password with a / or ? in it. The parts that look
 	// like host, database or option are then parts of that password.
 	if strings.Contains(rest[end:], "@") {
-		return nil, errors.New("the URL has an @ behind its host: " + encode)
+		return nil, errors.New("the URL has an @ behind its host: " + howToEncode)
 	}
-	// Several hosts are no URL, so only the text around them is parsed as a URL.
+	// Package url cannot parse several hosts, so a stand-in replaces them.
 	at := strings.LastIndex(rest[:end], "@") + 1
 	standIn := "hosts"
 	if at == end && u.Network == "unix" {
@@ -99,7 +99,7 @@ func Parse(rawURL string) (*URL, error) {
 	}
 	parsed, err := url.Parse(scheme + "://" + rest[:at] + standIn + rest[end:])
 	if err != nil {
-		return nil, errors.New("the URL cannot be read: " + encode)
+		return nil, errors.New("the URL cannot be read: " + howToEncode)
 	}
 	if parsed.Fragment != "" || strings.Contains(rest[end:], "#") {
 		if u.Kind == Sentinels {
@@ -107,24 +107,24 @@ func Parse(rawURL string) (*URL, error) {
 		}
 		return nil, errors.New("the URL has a fragment, which has no meaning here: write # as %23")
 	}
-	if err := u.user(parsed.User); err != nil {
+	if err := u.readUser(parsed.User); err != nil {
 		return nil, err
 	}
-	if err := u.hosts(scheme, rest[at:end]); err != nil {
+	if err := u.readHosts(scheme, rest[at:end]); err != nil {
 		return nil, err
 	}
-	database, err := u.path(scheme, rest[at:end], parsed.Path)
+	database, err := u.readPath(scheme, rest[at:end], parsed.Path)
 	if err != nil {
 		return nil, err
 	}
-	if err := u.options(parsed.RawQuery, database); err != nil {
+	if err := u.readOptions(parsed.RawQuery, database); err != nil {
 		return nil, err
 	}
 	return &u, nil
 }
 
-// user reads the part before the @.
-func (u *URL) user(info *url.Userinfo) error {
+// readUser reads the part before the @.
+func (u *URL) readUser(info *url.Userinfo) error {
 	password, given := info.Password()
 	switch u.Username, u.Password = info.Username(), password; {
 	case u.Username != "" && password == "":
@@ -135,8 +135,8 @@ func (u *URL) user(info *url.Userinfo) error {
 	return nil
 }
 
-// hosts reads the addresses.
-func (u *URL) hosts(scheme, text string) error {
+// readHosts reads the addresses.
+func (u *URL) readHosts(scheme, text string) error {
 	if u.Network == "unix" {
 		return nil
 	}
@@ -171,16 +171,16 @@ func (u *URL) hosts(scheme, text string) error {
 			number = port
 		}
 		if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 {
-			return errors.New("the URL has a port that is no number from 1 to 65535: write " + form + ", and " + encode)
+			return errors.New("the URL has a port that is no number from 1 to 65535: write " + form + ", and " + howToEncode)
 		}
 		u.Addrs = append(u.Addrs, net.JoinHostPort(name, number))
 	}
 	return nil
 }
 
-// path reads the part after the hosts. That is the path of a socket, or a database, which path
-// returns.
-func (u *URL) path(scheme, hosts, path string) (database string, err error) {
+// readPath reads the part after the hosts. For a Unix socket that is the path of the socket. For
+// other URLs it is the database, which readPath returns.
+func (u *URL) readPath(scheme, hosts, path string) (database string, err error) {
 	if u.Network == "unix" {
 		if hosts != "" || path == "" {
 			return "", errors.New("the URL has no path of a socket: write it like unix:///run/redis.sock, with three slashes")
@@ -202,11 +202,11 @@ var misnamed = map[string]string{
 	"timeout": "dial_timeout", "connect_timeout": "dial_timeout",
 }
 
-// options reads the part after the question mark.
-func (u *URL) options(query, database string) error {
+// readOptions reads the part after the question mark.
+func (u *URL) readOptions(query, database string) error {
 	options, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("the URL's options, behind the question mark, cannot be read: write name=value, with & between them, and " + encode)
+		return errors.New("the URL's options, behind the question mark, cannot be read: write name=value, with & between them, and " + howToEncode)
 	}
 	texts := map[string]*string{"db": &database, "client_name": &u.ClientName}
 	if u.Kind == Sentinels {
@@ -281,7 +281,7 @@ func (u *URL) Dialer(s Settings, field string) (Dialer, error) {
 		d.TLS = &tls.Config{}
 	}
 	if d.Credentials == nil && u.Password != "" {
-		d.Credentials = fixed(u.Username, u.Password)
+		d.Credentials = fixedCredentials(u.Username, u.Password)
 	}
 	return d, nil
 }
@@ -290,11 +290,11 @@ func (u *URL) Dialer(s Settings, field string) (Dialer, error) {
 func (u *URL) Sentinel(d Dialer) Dialer {
 	d.Credentials, d.Database = nil, 0
 	if u.SentinelPassword != "" {
-		d.Credentials = fixed(u.SentinelUsername, u.SentinelPassword)
+		d.Credentials = fixedCredentials(u.SentinelUsername, u.SentinelPassword)
 	}
 	return d
 }
 
-func fixed(user, password string) Credentials {
+func fixedCredentials(user, password string) Credentials {
 	return func(context.Context) (string, string, error) { return user, password, nil }
 }
