@@ -18,7 +18,7 @@ const (
 type nameDialer struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	lookup func(ctx context.Context, host string) ([]string, error)
-	limit  time.Duration // of a dial with the lookup whose context has no deadline
+	limit  time.Duration // of a dial, with the lookup, whose context has no deadline
 }
 
 // dialAddresses connects as package net does, but see nameDialer.
@@ -27,8 +27,8 @@ func dialAddresses(ctx context.Context, network, address string) (net.Conn, erro
 	return nameDialer{dial: dialer.DialContext, lookup: net.DefaultResolver.LookupHost, limit: connectTimeout}.DialContext(ctx, network, address)
 }
 
-// DialContext connects to the address that answers first. It dials the next one after
-// nextDialAfter, or as soon as all dials have failed.
+// DialContext connects to the address that answers first. It dials the next address after
+// nextDialAfter, or as soon as all dials so far have failed.
 func (n nameDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc

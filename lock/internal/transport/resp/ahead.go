@@ -9,10 +9,10 @@ import (
 // came. redigo gets one answer at a time, so the answers behind it can be read without redigo. The
 // zero readAhead is empty.
 type readAhead struct {
-	buf        []byte // of its own size, made when it is first needed
+	buf        []byte // of readAheadSize, made when it is first needed
 	start, end int    // redigo has not seen buf[start:end]
-	ends       []int  // where whole answers end in buf; redigo has seen those before first
-	first      int
+	ends       []int  // where each whole answer ends in buf
+	first      int    // the index in ends of the first answer that redigo has not seen completely
 }
 
 // readAheadSize is the number of bytes that redigo reads at once. Longer answers go to redigo in pieces.
@@ -88,7 +88,7 @@ func (c *Conn) readMore() error {
 		}
 		rest = rest[seen:]
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errNothing) { // and no other timeout
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errNothing) { // other timeouts end reading
 		return err
 	}
 	if c.err == nil {

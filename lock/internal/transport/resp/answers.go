@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The bounds of an answer. See the package's document.
+// The limits of an answer. See doc.go.
 const (
 	maxDepth = 6
 
@@ -36,26 +36,26 @@ type bounds struct {
 	line            int64 // how long each line may be
 }
 
-// answerReader reads all bytes that a server answers. It is at least as strict as redigo. If
-// redigo could read the bytes differently, that is an error.
+// answerReader reads all bytes that a server answers, before redigo does. It is at least as strict
+// as redigo: bytes that redigo could read in another way are an error.
 type answerReader struct {
 	state state
 	kind  byte // of the header or the line that is being read
 	// header
-	digits int
-	minus  bool
+	digits int  // how many digits were read
+	minus  bool // a minus was read
 	length int64
 	// line
-	read int64
-	last byte // the last byte that was read of a line
+	read int64 // how many bytes of the line were read
+	last byte  // the last byte that was read of a line
 	// bulk string
-	skip int64 // bytes that are left of it
+	skip int64 // how many of its bytes are still to come
 
-	left      [maxDepth]int64 // elements that are to come, of each array that is open
-	depth     int             // how many are
-	completed uint64          // answers that were read to their end
+	left      [maxDepth]int64 // for each open array, how many elements are still to come
+	depth     int             // how many arrays are open
+	completed uint64          // how many answers were read to their end
 
-	allowed bounds // for what is still to come of the answer that is being read
+	allowed bounds // the limits for the rest of the answer that is being read
 }
 
 type state uint8
@@ -63,16 +63,16 @@ type state uint8
 const (
 	atType      state = iota // the first byte of an element
 	inHeader                 // the length of an array or a bulk string
-	afterHeader              // its line feed
+	afterHeader              // the line feed of a header
 	inLine                   // a simple string, an error or an integer
 	inBulk
-	afterBulk // its carriage return
-	endOfBulk // its line feed
+	afterBulk // the carriage return behind a bulk string
+	endOfBulk // the line feed behind that
 )
 
 // scan reads p up to the end of an answer. It returns how many bytes redigo may see: the bytes up
-// to that end, all bytes if no answer ends, or only the bytes before the error. check calls begin at
-// the beginning of each answer for its bounds.
+// to that end, all bytes if no answer ends, or only the bytes before the error. scan calls begin at
+// the beginning of each answer, with the number of the answer, for its bounds.
 func (a *answerReader) scan(p []byte, begin func(answer uint64) bounds) (int, error) {
 	i, whole := 0, a.completed
 	for i < len(p) && a.completed == whole {
@@ -157,7 +157,7 @@ func (a *answerReader) readHeader(c byte) error {
 	case c == '-' && a.digits == 0 && !a.minus:
 		a.minus = true
 		return nil
-	case c < '0' || c > '9' || a.minus && (a.digits > 0 || c != '1'): // -1 is nothing
+	case c < '0' || c > '9' || a.minus && (a.digits > 0 || c != '1'): // the only negative length is -1, which means nil
 		return &AnswerError{fmt.Sprintf("it has a length with a byte %q", c)}
 	}
 	a.digits++
@@ -217,9 +217,9 @@ func (a *answerReader) endElement() {
 	a.completed++
 }
 
-// bound returns the bounds of an answer to a request with this number of keys. longest is the
+// boundsOf returns the bounds of an answer to a request with this number of keys. longest is the
 // length of its longest argument in bytes.
-func bound(large bool, keys, longest int64) bounds {
+func boundsOf(large bool, keys, longest int64) bounds {
 	b := bounds{
 		elements: smallElements + smallElementsPerKey*keys,
 		bytes:    smallBytes + smallBytesPerKey*keys + longest,

@@ -11,11 +11,12 @@ type Args struct {
 	text    []byte
 	n       int
 	longest int
-	later   []later // arguments whose text is chosen when they are written; few commands have any
+	later   []lateArgument // the arguments whose text is chosen when they are written; few commands have any
 }
 
-// later is an argument whose place in the text has an empty string.
-type later struct {
+// lateArgument is an argument whose text is chosen when it is written. Until then Args.text has an
+// empty string in its place.
+type lateArgument struct {
 	nth int
 	arg Argument
 }
@@ -24,7 +25,7 @@ type later struct {
 type Argument interface{ RedisArg() any }
 
 // ArgsOf returns Args of values. Each value is a string, bytes, an int, an int32, an int64, or nil for
-// the empty string. size is about their length together.
+// the empty string. size is a guess of the bytes that they take together.
 func ArgsOf(size int, values ...any) Args {
 	return Args{text: make([]byte, 0, size)}.Add(values...)
 }
@@ -76,13 +77,13 @@ func (a Args) AddInt(n int64) Args {
 	return a
 }
 
-// AddAny is Add of values of any type that redigo takes, encoded as redigo does. An Argument
-// is called each time that it is written.
+// AddAny is Add of values of any type that redigo takes, encoded as redigo does. RedisArg of an
+// Argument is called each time that the Args are written.
 func (a Args) AddAny(values ...any) Args {
 	for _, v := range values {
 		switch w := v.(type) {
 		case Argument:
-			a.later = append(a.later[:len(a.later):len(a.later)], later{a.n, w})
+			a.later = append(a.later[:len(a.later):len(a.later)], lateArgument{a.n, w})
 			a = a.AddString("")
 		case string, []byte, int, int64, nil:
 			a = a.Add(w)
@@ -126,16 +127,16 @@ func (a Args) Behind(n int) Args {
 	}
 	for _, l := range a.later {
 		if l.nth >= n {
-			b.later = append(b.later, later{l.nth - n, l.arg})
+			b.later = append(b.later, lateArgument{l.nth - n, l.arg})
 		}
 	}
 	return b
 }
 
-// Emptied returns no arguments, in the memory of a, which must not be used any more.
+// Emptied returns empty Args that use the memory of a, which must not be used any more.
 func (a Args) Emptied() Args { return Args{text: a.text[:0]} }
 
-// Into returns a copy of a in the memory of old, which must not be used any more.
+// Into returns a copy of a that uses the memory of old, which must not be used any more.
 func (a Args) Into(old Args) Args {
 	a.text = append(old.text[:0], a.text...)
 	return a
@@ -145,7 +146,7 @@ func (a Args) Into(old Args) Args {
 func (a Args) Append(b Args) Args {
 	c := Args{text: append(a.text, b.text...), n: a.n + b.n, longest: max(a.longest, b.longest), later: a.later}
 	for _, l := range b.later {
-		c.later = append(c.later[:len(c.later):len(c.later)], later{l.nth + a.n, l.arg})
+		c.later = append(c.later[:len(c.later):len(c.later)], lateArgument{l.nth + a.n, l.arg})
 	}
 	return c
 }
@@ -189,7 +190,7 @@ func (a Args) Strings() []string {
 	return all
 }
 
-// Text returns a as it is sent.
+// Text returns the arguments as they are sent. An Argument is empty, see Now.
 func (a Args) Text() []byte { return a.text }
 
 // Longest returns an upper bound of the length of the longest argument.

@@ -10,10 +10,10 @@ import (
 // writes the connection uses it.
 type Batch struct {
 	conn  redis.Conn
-	below *Conn  // the Conn below it; nil for a connection that a Dialer has not made
+	below *Conn  // the Conn below conn; nil if conn was made without limits, see Below
 	text  []byte // the bytes to write, if there is a Conn
-	args  []any  // of a script call through redigo
-	boxes boxes  // of the args of all calls until Flush
+	args  []any  // the arguments of a script call through redigo, if there is no Conn
+	boxes boxes  // the memory of the arguments of all such calls until Flush
 }
 
 // NewBatch returns the Batch of a connection. Between the first request of the Batch and Flush,
@@ -115,8 +115,8 @@ func (b *Batch) Flush() error {
 	return b.below.write(text)
 }
 
-// count is like scan for a request whose number of keys, longest argument and size of answer are
-// known.
+// count records a request as scan does, but without reading it: the number of its keys, the length of
+// its longest argument, and whether its answer is large are known.
 func (r *requestReader) count(keys, longest int64, large bool) {
 	r.sentCount++
 	r.measure(longest)

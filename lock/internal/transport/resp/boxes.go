@@ -4,8 +4,8 @@ package resp
 const maxBoxed = 64
 
 // boxes makes arguments for redigo without garbage. An argument is an interface
-// value. To make one of bytes takes an allocation, and each renewed lock needs
-// two. So boxes keeps the buffers of earlier arguments, by length, and writes to
+// value. To put bytes into an interface value takes an allocation, and each
+// renewed lock needs two such arguments. So boxes keeps the buffers of earlier arguments, by length, and writes to
 // them again. The zero value works. It is not safe for concurrent use.
 type boxes struct {
 	byLen [maxBoxed + 1]boxList
@@ -18,7 +18,7 @@ type boxList struct {
 
 type box struct {
 	buf []byte
-	arg any // buf
+	arg any // buf as an interface value
 }
 
 // copied returns text as an argument. The argument is valid until reset.

@@ -24,8 +24,8 @@ type Conn struct {
 	ahead          readAhead // the bytes that have come and redigo has not seen
 	seenAnswers    uint64    // answers that redigo had seen when Quiet was called
 	err            error     // what ended reading
-	wantedDeadline time.Time // the deadline that redigo has asked for
-	deadline       time.Time // the one that is set
+	wantedDeadline time.Time // the read deadline that redigo wants; it is set at the next Read
+	deadline       time.Time // the read deadline that is set
 }
 
 // New returns a Conn over c. No bytes may have been read from c or written to c.
@@ -34,7 +34,7 @@ func New(c net.Conn) *Conn {
 	return &Conn{Conn: s, socket: s}
 }
 
-// newSecure returns a Conn over a connection with TLS over s.
+// newSecure returns a Conn over secure, a connection with TLS over s.
 func newSecure(secure net.Conn, s *socket) *Conn { return &Conn{Conn: secure, socket: s} }
 
 // Write implements net.Conn.

@@ -37,8 +37,8 @@ const (
 	connectTimeout = 5 * time.Second
 	// handshakeTimeout limits a TLS handshake whose context has no deadline.
 	handshakeTimeout = 10 * time.Second
-	// keepAlive is how soon TCP probes an idle connection. redigo has 5 minutes, but balancers
-	// and NATs forget a flow that is idle for 4 minutes.
+	// keepAlive is how soon TCP probes an idle connection. The default of redigo is 5 minutes,
+	// but load balancers and NATs forget a connection that is idle for 4 minutes.
 	keepAlive = 30 * time.Second
 )
 
@@ -72,8 +72,8 @@ func (d Dialer) dial(ctx context.Context, network, address string, options []red
 	return &bounded{Conn: conn, below: below}, nil
 }
 
-// send sends l in one flight, for which redigo takes a round trip for each command. It returns the
-// first error, because the others follow from it.
+// send sends the commands of l together, and then reads the answers. redigo would take a round trip
+// for each command. send returns the first error, because later errors follow from it.
 func (l Login) send(ctx context.Context, conn redis.Conn) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -98,7 +98,8 @@ func (l Login) send(ctx context.Context, conn redis.Conn) error {
 	return nil
 }
 
-// commands returns the commands that redigo sends over a new connection.
+// commands returns the commands of l, which are those that redigo sends for options of the same
+// meaning.
 func (l Login) commands() (commands [][]any) {
 	switch {
 	case l.Password != "" && l.User != "":
@@ -197,7 +198,7 @@ func (d Dialer) netConn(ctx context.Context, network, address string) (*Conn, er
 		}
 	}
 	limit := handshakeTimeout
-	if end, ok := ctx.Deadline(); ok { // shorter, so that the error names the handshake
+	if end, ok := ctx.Deadline(); ok { // ends before ctx does, so that the error names the handshake
 		limit = time.Until(end) * 9 / 10
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errHandshake)

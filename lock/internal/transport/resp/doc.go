@@ -15,16 +15,19 @@
 // These are the limits of an answer:
 //
 //	small   4 elements for each key sent and 64 more; 64 KiB, 32 bytes for each key,
-//	        and the length of the longest argument; for scripts, pub/sub, and all
-//	        requests that are not known to have large answers
-//	large   1,048,576 elements; 16 MiB; see [Large]
+//	        and the length of the longest argument; for other scripts and for the
+//	        commands that noteCommand lists
+//	large   1,048,576 elements; 16 MiB; for scripts with script.Script.Large, and for
+//	        commands that are not known to have small answers
 //
-// Arrays are at most six deep, and a line is at most as long as a small answer. A
-// request counts for the rest of the connection, so no queue of requests is kept.
+// Arrays are at most six deep, and a line is at most as long as a small answer. The
+// most keys and the longest argument that any request had so far count for all
+// later answers of the connection, so no queue of requests is kept.
 //
 // A Conn can also be read without waiting, and says when a whole answer is there
 // (look.go). Callers of package pipe that are alone use this to read their answers.
 //
-// Connections that a program's own pool dials have no limits, nor those whose dial function or TLS is
-// among options of redigo (options.go). [Receive] works on all connections. It turns a panic of redigo into an error, so that the connection is closed.
+// A connection has no limits if a program's own pool dials it, or if its dial function
+// or TLS is among options of redigo (options.go). [Receive] works on all connections.
+// It turns a panic of redigo into an error, so that the connection is closed.
 package resp

@@ -11,7 +11,7 @@ import (
 // waiting, if its net.Conn allows that.
 type socket struct {
 	net.Conn
-	tryRead  func(p []byte) (int, error) // reads the bytes that have come, or 0 bytes; nil if the net.Conn cannot do that
+	tryRead  func(p []byte) (int, error) // reads the bytes that have come, or 0 bytes, without waiting; nil if the net.Conn cannot do that
 	isTrying bool                        // Read does not wait; used by the goroutine that reads
 }
 
@@ -26,7 +26,7 @@ func newSocket(c net.Conn) *socket {
 	if t, ok := c.(trier); ok {
 		return &socket{Conn: c, tryRead: t.TryRead}
 	}
-	return &socket{Conn: c, tryRead: tryOf(c)}
+	return &socket{Conn: c, tryRead: tryReadOf(c)}
 }
 
 // Read implements net.Conn. While isTrying is set it returns errNothing instead of waiting.
@@ -67,27 +67,29 @@ func (c *Conn) Quiet() bool {
 		return false
 	}
 	c.socket.isTrying = true
-	_ = c.readMore() // settled says what it was
+	_ = c.readMore() // isSettled tells what came
 	c.socket.isTrying = false
 	return c.isSettled()
 }
 
-// Settled is Quiet, but does not look for bytes that have come since the last answer was read.
+// Settled is Quiet, but without a look at the socket. So it does not notice bytes that have come since
+// the last answer was read.
 func (c *Conn) Settled() bool {
 	c.seenAnswers = c.requests.sentCount
 	return c.isSettled()
 }
 
-// isSettled reports whether as many answers were seen as requests were written, and nothing else.
+// isSettled reports whether exactly as many answers have come as requests were written, and no
+// part of another answer.
 func (c *Conn) isSettled() bool {
 	a := &c.answers
 	return c.err == nil && a.completed == c.requests.sentCount && a.state == atType && a.depth == 0
 }
 
-// AwaitAnswer waits until Answered is true. It returns false after d, or at half of d, or if the
-// answer is too long to be read ahead. The next reader continues where AwaitAnswer has stopped.
+// AwaitAnswer waits until Answered is true. It returns false after a time between d/2 and d, or if
+// the answer is too long to be read ahead. The next reader continues where AwaitAnswer has stopped.
 func (c *Conn) AwaitAnswer(d time.Duration) bool {
-	// One deadline serves many answers: to set it costs as much as a small read.
+	// One deadline serves many answers, because to set a deadline costs as much as a small read.
 	now := time.Now()
 	if c.deadline.Sub(now) < d/2 {
 		c.setDeadline(now.Add(d))
@@ -135,7 +137,8 @@ func (c *Conn) write(p []byte) error {
 	return err
 }
 
-// setDeadline sets the deadline below. An error comes again from Read.
+// setDeadline sets the read deadline of the connection below c. If that fails, the next Read fails
+// too.
 func (c *Conn) setDeadline(t time.Time) {
 	c.deadline = t
 	_ = c.Conn.SetReadDeadline(t)

@@ -4,5 +4,5 @@ package resp
 
 import "net"
 
-// tryOf returns nil, because on this system a socket is not read without waiting.
-func tryOf(net.Conn) func(p []byte) (int, error) { return nil }
+// tryReadOf returns nil, because on this system a socket is not read without waiting.
+func tryReadOf(net.Conn) func(p []byte) (int, error) { return nil }

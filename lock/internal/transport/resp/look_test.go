@@ -72,7 +72,7 @@ func peers(t *testing.T, f func(t *testing.T, p *peer)) {
 	}
 }
 
-// ask sends a request, which the server has read then.
+// ask sends a request, and reads it at the server.
 func (p *peer) ask(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.Send("PING"))
@@ -98,8 +98,8 @@ func (p *peer) requirePong(t *testing.T) {
 	require.Equal(t, "PONG", answer)
 }
 
-// becomesLoud waits until the connection is not quiet.
-func (p *peer) becomesLoud(t *testing.T) {
+// awaitBytes waits until the connection is not quiet.
+func (p *peer) awaitBytes(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return !p.below.Quiet() }, 10*time.Second, time.Millisecond)
 }
@@ -121,7 +121,7 @@ func TestAConnectionIsQuietUntilSomethingComesThatWasNotAskedFor(t *testing.T) {
 				}
 				require.True(t, p.below.Quiet())
 				end(t, p)
-				p.becomesLoud(t)
+				p.awaitBytes(t)
 				require.False(t, p.below.Quiet(), "and so it stays")
 			})
 		})
@@ -139,7 +139,7 @@ func TestWhatIsReadTogetherWithAnAnswerIsNoticed(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // so that both are there; if they are not, they are read one by one
 		require.True(t, p.below.AwaitAnswer(10*time.Second))
 		p.requirePong(t)
-		p.becomesLoud(t)
+		p.awaitBytes(t)
 		require.True(t, p.below.Answered())
 		answer, err := redis.String(Receive(p.Conn, 0))
 		require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestWhatIsReadTogetherWithAnAnswerIsNoticed(t *testing.T) {
 	})
 }
 
-// TestASliceHarmsNoConnection: an answer comes after it, or half of it in each.
+// TestASliceHarmsNoConnection: AwaitAnswer ends before the answer comes, or when half of it has come.
 func TestASliceHarmsNoConnection(t *testing.T) {
 	peers(t, func(t *testing.T, p *peer) {
 		for range 3 {
@@ -168,7 +168,7 @@ func TestASliceHarmsNoConnection(t *testing.T) {
 	})
 }
 
-// wrapped is a socket whose bytes are not what the client sees.
+// wrapped is a net.Conn over a socket. It could change the bytes of the socket, as TLS does.
 type wrapped struct{ *net.TCPConn }
 
 func TestAConnectionThatIsWrappedIsNotLookedAt(t *testing.T) {

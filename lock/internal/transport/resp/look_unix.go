@@ -13,16 +13,17 @@ import (
 // uses it.
 type descriptor struct {
 	raw  syscall.RawConn
-	read func(fd uintptr) // tryRead's, made once
+	read func(fd uintptr) // what tryRead calls; made once, so that a call allocates nothing
 
+	// the argument and the results of read
 	p   []byte
 	n   int
 	err error
 }
 
-// tryOf returns a function that reads what c has received, without waiting. It returns nil if c is
+// tryReadOf returns a function that reads what c has received, without waiting. It returns nil if c is
 // no socket of package net, because a wrapper may read other bytes than its socket does.
-func tryOf(c net.Conn) func(p []byte) (int, error) {
+func tryReadOf(c net.Conn) func(p []byte) (int, error) {
 	var file syscall.Conn
 	switch c := c.(type) {
 	case *net.TCPConn:
@@ -39,7 +40,7 @@ func tryOf(c net.Conn) func(p []byte) (int, error) {
 	d := &descriptor{raw: raw}
 	d.read = func(fd uintptr) {
 		for d.err = syscall.EINTR; d.err == syscall.EINTR; {
-			d.n, d.err = syscall.Read(int(fd), d.p) // those of package net do not block
+			d.n, d.err = syscall.Read(int(fd), d.p) // does not block, because package net makes all sockets non-blocking
 		}
 	}
 	return d.tryRead
@@ -47,7 +48,7 @@ func tryOf(c net.Conn) func(p []byte) (int, error) {
 
 func (d *descriptor) tryRead(p []byte) (int, error) {
 	d.p = p
-	// Not Read, which does nothing once the deadline has passed.
+	// Control and not Read, because Read does nothing once the deadline has passed.
 	err := d.raw.Control(d.read)
 	d.p = nil
 	switch {

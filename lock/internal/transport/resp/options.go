@@ -61,8 +61,8 @@ func (d Dialer) DialOptions(ctx context.Context, network, address string, option
 // does not tell that. redigo uses a trial only if the options have no dial function. The first bytes
 // that it writes are a request, or the beginning of a TLS handshake.
 type trial struct {
-	isDialled  bool
-	wrotePlain atomic.Bool // a request was written
+	isDialled  bool        // redigo has used the trial
+	wrotePlain atomic.Bool // redigo has written a request, so it does not use TLS
 }
 
 var errTrial = errors.New("a trial connection has no server")

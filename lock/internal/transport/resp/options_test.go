@@ -20,7 +20,7 @@ import (
 
 type ctxKey struct{}
 
-// counting is a dial function of a user's. It counts its calls.
+// counting is a dial function that counts its calls.
 type counting struct {
 	calls int
 	ctx   context.Context // of the last call
@@ -36,7 +36,7 @@ func (c *counting) withoutContext(network, address string) (net.Conn, error) {
 	return c.dial(context.Background(), network, address)
 }
 
-// TestADialFunctionAmongOptionsIsUsedOnce for each connection, and its connection as redigo uses it.
+// TestADialFunctionAmongOptionsIsUsedOnce for each connection, and redigo uses its connection directly.
 func TestADialFunctionAmongOptionsIsUsedOnce(t *testing.T) {
 	skip := &tls.Config{InsecureSkipVerify: true}
 	for name, c := range map[string]struct {
@@ -164,7 +164,8 @@ func TestNoPasswordIsSentWithoutTLS(t *testing.T) {
 	}
 }
 
-// TestAHandshakeOfRedigosEndsWithItsContext, with the connection, though redigo does not heed it.
+// TestAHandshakeOfRedigosEndsWithItsContext, because the connection is closed then. redigo does not
+// heed the context.
 func TestAHandshakeOfRedigosEndsWithItsContext(t *testing.T) {
 	d, others := piped()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,13 +2,13 @@ package resp
 
 import "bytes"
 
-// Reply is an answer. Most scripts answer with one integer or with a few: those need no memory of
-// their own.
+// Reply is an answer. Most scripts answer with one integer or with an array of a few. A Reply has such
+// an answer in itself, so it needs no other memory.
 type Reply struct {
-	other   any // what it is if numbers is not; nil otherwise
+	other   any // an answer that is not of integers; nil otherwise
 	numbers [mostNumbers]int64
-	n       uint8 // how many of them
-	array   bool  // they are an array
+	n       uint8 // how many of numbers are used
+	array   bool  // the answer is an array of numbers, and not one number
 }
 
 // mostNumbers is how many integers a Reply has room for.
@@ -55,14 +55,14 @@ func (r *Reply) Any() any {
 	return values
 }
 
-// Other returns r as redigo returns it, and nil if it is of integers alone.
+// Other returns r as redigo returns it, or nil if Number or Numbers returns r.
 func (r *Reply) Other() any { return r.other }
 
 // Number returns r if it is one integer.
 func (r *Reply) Number() (n int64, ok bool) { return r.numbers[0], r.n == 1 && !r.array }
 
-// Numbers returns r if it is an array of one to three integers, and nil otherwise. They are not to
-// be changed.
+// Numbers returns r if it is an array of one to three integers, and nil otherwise. Do not
+// change them.
 func (r *Reply) Numbers() []int64 {
 	if !r.array {
 		return nil
@@ -70,8 +70,8 @@ func (r *Reply) Numbers() []int64 {
 	return r.numbers[:r.n]
 }
 
-// parse makes r the answer that text is, as Redis writes it. It returns false if r has no room for
-// that answer: redigo reads it then.
+// parse reads text, which is a whole answer as Redis writes it, into r. It returns false if r has no
+// room for the answer. Then redigo must read it.
 func (r *Reply) parse(text []byte) bool {
 	*r = Reply{n: 1}
 	if text[0] == '*' {
@@ -83,7 +83,7 @@ func (r *Reply) parse(text []byte) bool {
 	for i := range r.n {
 		end := bytes.IndexByte(text, '\n')
 		var ok bool
-		if r.numbers[i], ok = number(text[:end+1]); !ok {
+		if r.numbers[i], ok = parseInteger(text[:end+1]); !ok {
 			return false
 		}
 		text = text[end+1:]
@@ -91,8 +91,9 @@ func (r *Reply) parse(text []byte) bool {
 	return true
 }
 
-// number reads the line of an integer, as redigo does. It returns false if it is none.
-func number(line []byte) (n int64, ok bool) {
+// parseInteger reads the line of an integer, as redigo does. It returns false if the
+// line is no integer.
+func parseInteger(line []byte) (n int64, ok bool) {
 	if line[0] != ':' {
 		return 0, false
 	}

@@ -10,21 +10,21 @@ import (
 // that the reader of answers needs are atomic, because one goroutine writes while another
 // reads.
 type requestReader struct {
-	// of the goroutine that writes
-	state     writeState
-	args      int64  // of the request that are to come
-	argIndex  int    // the index of the argument that is being written; 0 is the command
-	number    int64  // the length that is being written
-	body      int64  // bytes that are left of an argument, with its line end
-	head      []byte // the first bytes of the argument, for the first three arguments
-	room      [48]byte
-	sentCount uint64 // requests
-	isEVALSHA,
-	isSubscriber bool // an answer may come without a request: the connection subscribes
+	// used by the goroutine that writes
+	state        writeState
+	args         int64    // how many arguments the request has, with the command
+	argIndex     int      // the index of the argument that is being written; 0 is the command
+	number       int64    // the length that is being written
+	body         int64    // how many bytes of an argument are still to come, with its line end
+	head         []byte   // the first bytes of the argument, for the first three arguments
+	room         [48]byte // the memory of head
+	sentCount    uint64   // how many requests were written
+	isEVALSHA    bool     // the request is an EVALSHA
+	isSubscriber bool     // the connection has subscribed, so answers may come without a request
 
-	largeUntil atomic.Uint64 // the last request that is answered at length
-	keys       atomic.Int64  // the most that a request had
-	longest    atomic.Int64  // the longest argument
+	largeUntil atomic.Uint64 // the number of the last request that may have a large answer
+	keys       atomic.Int64  // the most keys that a request had
+	longest    atomic.Int64  // the length of the longest argument
 }
 
 type writeState uint8
@@ -35,7 +35,7 @@ const (
 	atArgument            // the $ of an argument
 	inLength
 	inBody
-	unreadable // bytes that redigo would not write, so each answer may be large
+	unreadable // bytes came that redigo would not write; nothing is read any more, and every answer may be large
 )
 
 // scan reads p, before it is written.
@@ -116,7 +116,8 @@ func (r *requestReader) measure(n int64) {
 	}
 }
 
-// endArgument is called with each argument, at most the first 48 bytes of a long one.
+// endArgument is called at the end of each argument. text is the argument, or at most its first 48
+// bytes.
 func (r *requestReader) endArgument(text []byte) {
 	switch {
 	case r.argIndex == 0:
@@ -174,5 +175,5 @@ func (r *requestReader) giveUp() {
 
 // bounds returns the bounds of the answer with this number. The first answer is number 1.
 func (r *requestReader) bounds(answer uint64) bounds {
-	return bound(answer <= r.largeUntil.Load(), r.keys.Load(), r.longest.Load())
+	return boundsOf(answer <= r.largeUntil.Load(), r.keys.Load(), r.longest.Load())
 }
