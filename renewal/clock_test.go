@@ -12,9 +12,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// sleeper is a machine that can be suspended and whose wall clock can be set. In a
-// bubble only these clocks are moved, because the monotonic clock stands still, and
-// so does the store's.
+// sleeper is a store, and the machine of its client, which can be suspended and whose wall clock can
+// be set. A suspension takes no time in the bubble, because the monotonic clock stands still.
 type sleeper struct {
 	*store
 	clocks sync.Mutex
@@ -30,7 +29,7 @@ type wallMove struct {
 	by time.Duration
 }
 
-// runs makes w run on the machine.
+// runs makes w run on the machine. counts says that the system counts suspension.
 func (s *sleeper) runs(w *renewal.Watchdog, counts bool) {
 	s.counts = counts
 	skew := func(t time.Time) (ahead time.Duration) {
@@ -57,7 +56,7 @@ func (s *sleeper) runs(w *renewal.Watchdog, counts bool) {
 	})
 }
 
-// suspend suspends the machine. All clocks have moved when it goes on.
+// suspend suspends the machine for d: the wall clock and the store's clock move by d.
 func (s *sleeper) suspend(d time.Duration) {
 	s.clocks.Lock()
 	s.moves, s.slept = append(s.moves, wallMove{time.Now(), d}), s.slept+d
@@ -120,7 +119,7 @@ func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
 		}
 		time.Sleep(1100 * time.Millisecond)
 		for i, h := range hs[:301] {
-			// The store, if it was asked meanwhile, says that it is gone.
+			// If the store was asked meanwhile, it has answered that the lease is gone.
 			reasons := []renewal.Reason{renewal.Suspended, renewal.NotOwner}
 			if i == 300 {
 				reasons = []renewal.Reason{renewal.Expired}
@@ -140,8 +139,8 @@ func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
 	})
 }
 
-// TestASleepOfTheMachineIsSeenWheneverItComes: before each of the times at which the clocks are read
-// to find it.
+// TestASleepOfTheMachineIsSeenWheneverItComes: the machine sleeps just before each reading of the
+// clocks.
 func TestASleepOfTheMachineIsSeenWheneverItComes(t *testing.T) {
 	for n := range int64(20) {
 		onSleeper(t, func(t *testing.T, s *sleeper, _ *renewal.Watchdog, ln *renewal.Lane) {

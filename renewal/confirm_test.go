@@ -33,8 +33,8 @@ func TestConfirmAsksOnceAndSoon(t *testing.T) {
 	})
 }
 
-// TestConfirmOfALeaseThatIsAskedAboutTakesNoAnswerAway: with Verify in its place a store
-// that needs longer than its caller's patience would lose it every lease.
+// TestConfirmOfALeaseThatIsAskedAboutTakesNoAnswerAway: Verify would ignore the answer that is under
+// way. If the caller called Verify more often than a slow store answers, the lease would be lost.
 func TestConfirmOfALeaseThatIsAskedAboutTakesNoAnswerAway(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}

@@ -87,8 +87,8 @@ func TestLeasesKeepTheirPlaces(t *testing.T) {
 	})
 }
 
-// TestBatchesAreAsFewAsFullOnesCanBe: each of them is sent when it is due, and every
-// lease is in one every interval.
+// TestBatchesAreAsFewAsFullOnesCanBe: there are as few batches as the leases fill, each is sent when
+// it is due, and every lease is in one batch in every interval.
 func TestBatchesAreAsFewAsFullOnesCanBe(t *testing.T) {
 	for leases, batches := range map[int]int{1: 1, 1000: 1, 1025: 2, 10_000: 10, 100_000: 98} {
 		if testing.Short() && leases > 10_000 {
@@ -111,7 +111,7 @@ func TestBatchesAreAsFewAsFullOnesCanBe(t *testing.T) {
 	}
 }
 
-// rhythm notes when a store renews each of its keys.
+// rhythm records when a store renews each of its keys.
 type rhythm struct {
 	mu       sync.Mutex // guards what follows
 	last     map[int]time.Time
@@ -119,7 +119,7 @@ type rhythm struct {
 	longest  time.Duration
 }
 
-// forget makes it begin anew.
+// forget forgets what was recorded.
 func (r *rhythm) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +251,7 @@ func TestHoursOfTenThousandLocks(t *testing.T) {
 }
 
 // TestWhatADispatcherLeavesIsSoonTaken: one dispatcher is woken for a few
-// batches; if it hangs in its first, the others come for the rest.
+// batches. If it hangs in its first batch, the others send the rest.
 func TestWhatADispatcherLeavesIsSoonTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}

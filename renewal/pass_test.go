@@ -13,8 +13,8 @@ import (
 // another returns a holder of the same key.
 func (h *holder) another() *holder { return &holder{store: h.store, key: h.key} }
 
-// TestALeaseThatIsPassedOnInFlightGetsTheAnswer: what the store says to a request of
-// the old owner is for the new one, a no too.
+// TestALeaseThatIsPassedOnInFlightGetsTheAnswer: the answer to a request of the old owner, yes or
+// no, counts for the new owner.
 func TestALeaseThatIsPassedOnInFlightGetsTheAnswer(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
@@ -85,8 +85,8 @@ func TestALeaseThatIsNotToBeRenewedIsNotPassedOn(t *testing.T) {
 	})
 }
 
-// TestALeaseThatIsPassedOnIsVerifiedAllTheSame: Verify was called for the old owner, and
-// without it Redis is not asked about a lease that is not renewed any more.
+// TestALeaseThatIsPassedOnIsVerifiedAllTheSame: a Verify that was called for the old owner is not
+// forgotten. Nothing else makes the Renewer ask about a lease that is not renewed any more.
 func TestALeaseThatIsPassedOnIsVerifiedAllTheSame(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
@@ -128,7 +128,7 @@ func TestALeaseThatIsPassedOnEndsByTheSameClocks(t *testing.T) {
 	}
 }
 
-// TestALeaseThatIsOverIsNotPassedOn: by the clock, though nobody was told yet.
+// TestALeaseThatIsOverIsNotPassedOn: its trust has ended by the clock, although Lost was not called yet.
 func TestALeaseThatIsOverIsNotPassedOn(t *testing.T) {
 	onSleeper(t, func(t *testing.T, s *sleeper, _ *renewal.Watchdog, ln *renewal.Lane) {
 		h := s.hold(t, ln, renewedFor(30*time.Second))

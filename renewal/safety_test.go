@@ -16,18 +16,18 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// grant is a lease as the checker sees it: the watchdog's, or a twin's.
+// grant is a lease of a keeper, which is a watchdog or a broken twin.
 type grant interface {
 	Valid() bool
 	Release() bool
 }
 
-// keeper holds leases: a watchdog, or a broken twin of one.
+// keeper holds leases. It is a watchdog, or a twin that breaks the one rule of doc.go on purpose.
 type keeper interface {
 	// hold takes a key that the store granted to a request begun at stamp, and
-	// tells owner of its loss. It may refuse.
+	// tells owner when the lease is lost. hold may refuse.
 	hold(owner renewal.Owner, key int, stamp time.Time, ttl time.Duration) (grant, bool)
-	// disturb does something random with a grant that changes no trust.
+	// disturb calls a random method that does not change the trust of the grant.
 	disturb(rng *rand.Rand, g grant)
 	close()
 }
@@ -55,8 +55,9 @@ type outcome struct {
 }
 
 // schedule runs one random schedule of faults against a keeper, within a
-// bubble, and notes every breach of the one rule: a holder that believes to
-// hold what the store has let go, or is told of it only then, or twice.
+// bubble, and records every breach of the one rule: a holder believes that it
+// has a lease that has expired in the store, or is told of the loss only after
+// the lease has expired, or is told twice.
 func (o *outcome) schedule(t *testing.T, seed uint64, newKeeper func(*testing.T, *store, time.Duration, *rand.Rand) keeper) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	ttl := []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second}[rng.IntN(3)]
@@ -137,7 +138,7 @@ func (o *outcome) schedule(t *testing.T, seed uint64, newKeeper func(*testing.T,
 	o.schedules++
 }
 
-// run runs schedules from seed 0 on until enough say so.
+// run runs schedules, from seed 0 on, until enough returns true.
 func (o *outcome) run(t *testing.T, enough func() bool, newKeeper func(*testing.T, *store, time.Duration, *rand.Rand) keeper) {
 	for seed := uint64(0); !enough(); seed++ {
 		synctest.Test(t, func(t *testing.T) { o.schedule(t, seed, newKeeper) })
@@ -188,7 +189,7 @@ func (k *watchdogs) disturb(rng *rand.Rand, g grant) {
 
 func (k *watchdogs) close() { k.w.Close() }
 
-// leaseOf is a holder whose loss goes to the checker.
+// leaseOf is an owner whose loss is told to the checker.
 type leaseOf struct {
 	holder
 	renewal.Owner
@@ -218,7 +219,7 @@ func TestHolderIsToldBeforeTheStoresExpiry(t *testing.T) {
 	}
 }
 
-// keyed is the store for owners that are not holders.
+// keyed is a Renewer over the store, for owners that are not of the type holder.
 type keyed struct{ *store }
 
 func (k keyed) Renew(ctx context.Context, b *renewal.Batch) { k.renew(ctx, b, keyOfLease) }
@@ -247,7 +248,7 @@ func TestBrokenTwinsAreRefuted(t *testing.T) {
 	}
 }
 
-// replyStamped makes the round trip before it says Send.
+// replyStamped makes the round trip before it calls Send, so stamps are too late.
 type replyStamped struct{ *store }
 
 func (r replyStamped) Renew(ctx context.Context, b *renewal.Batch) {
@@ -343,8 +344,8 @@ func (l *naiveLease) Release() bool {
 	return was
 }
 
-// TestWhoeverAsksALeaseIsToldByTheClock, and the owner too, once, with the watchdog's reason:
-// the watchdog itself looks at its next tick.
+// TestWhoeverAsksALeaseIsToldByTheClock: Expire tells the caller and the owner, once, with the
+// reason that the watchdog would give at its next tick.
 func TestWhoeverAsksALeaseIsToldByTheClock(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.MaxHold = 45 * time.Second

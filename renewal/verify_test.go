@@ -11,7 +11,7 @@ import (
 )
 
 // TestVerifyFindsWhatTheStoreHasLost: the store behind the lane failed over to
-// one that had not got every key.
+// a replica that did not have every key.
 func TestVerifyFindsWhatTheStoreHasLost(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		if cfg.MaxBatch == 0 {
@@ -52,7 +52,7 @@ func TestVerifyFindsWhatTheStoreHasLost(t *testing.T) {
 	})
 }
 
-// TestAnAnswerFromBeforeVerifyIsAskedForAgain: it may be the old server's.
+// TestAnAnswerFromBeforeVerifyIsAskedForAgain: the answer may be the old server's.
 func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
