@@ -13,7 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// still is a connection on which nothing comes and which takes everything.
+// still is a connection that takes all bytes and from which none come.
 type still struct{ net.Conn }
 
 func (still) TryRead([]byte) (int, error) { return 0, nil }

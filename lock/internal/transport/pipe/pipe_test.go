@@ -22,8 +22,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TestARequestIsCompletedOnceWhereverItsConnectionIsCut: some are answered, some are
-// left, and the server has forgotten the script.
+// TestARequestIsCompletedOnceWhereverItsConnectionIsCut: some requests are answered, the callers of
+// some have left, and the server has forgotten the script.
 func TestARequestIsCompletedOnceWhereverItsConnectionIsCut(t *testing.T) {
 	const calls = 6
 	for name, start := range carriers {
@@ -313,8 +313,9 @@ func TestAScriptThatConcludesDoesNotFollowAnASK(t *testing.T) {
 	}
 }
 
-// TestWhatIsRefusedBeforeItRanIsNotOwed: it has taken nothing, so nothing has to be given back. What
-// met a key that had moved before the others may have run in part, and so may what memory refused.
+// TestWhatIsRefusedBeforeItRanIsNotOwed: a script that did not run has taken nothing, so nothing has to
+// be released. A script that met a key that had moved before the others, or was refused for lack of
+// memory, may have run in part.
 func TestWhatIsRefusedBeforeItRanIsNotOwed(t *testing.T) {
 	for said, ran := range map[string]bool{
 		"TRYAGAIN Multiple keys request during rehashing of slot": false,

@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// full is a connection to a server that has too many clients: its refusal comes
-// unasked, here while a request is being written.
+// full is a connection to a server that has too many clients. The server sends its refusal without a
+// request, here while a request is being written.
 type full struct {
 	redis.Conn // nil: nothing else of it is called
 	writing    chan struct{}
@@ -49,7 +49,7 @@ func (c *full) ReceiveWithTimeout(time.Duration) (any, error) {
 }
 
 // TestARequestThatIsAnsweredUnaskedIsNotUsedAgainWhileItIsWritten: otherwise the
-// rest of it would be another's.
+// writer would write the rest of another request.
 func TestARequestThatIsAnsweredUnaskedIsNotUsedAgainWhileItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &full{writing: make(chan struct{}), answered: make(chan struct{})}

@@ -23,11 +23,11 @@ var (
 	sharded = pubsub.Hearing{Sharded: true, Certain: true}
 )
 
-// shard makes channels with slots out of the only ones that the server in memory has,
-// of other names.
+// shard begins the name of a plain channel that stands for a sharded one, because the server in
+// memory has only plain channels.
 const shard = "shard/"
 
-// moved is a message that stands for the server's word that it has a channel no more.
+// moved is a message that stands for the server's notice that the slot of a channel has moved.
 const moved = "moved"
 
 // shards is a connection to a server that has sharded channels, and may refuse them.
@@ -38,11 +38,11 @@ type shards struct {
 
 type shardServer struct {
 	*server
-	refuses atomic.Bool  // SSUBSCRIBE
-	asked   atomic.Int32 // for SSUBSCRIBE
-	plain   atomic.Int32 // for SUBSCRIBE
+	refuses atomic.Bool  // it refuses SSUBSCRIBE
+	asked   atomic.Int32 // counts SSUBSCRIBE
+	plain   atomic.Int32 // counts SUBSCRIBE
 
-	late atomic.Pointer[chan struct{}] // until its end no answer to SSUBSCRIBE comes
+	late atomic.Pointer[chan struct{}] // until this channel is closed, no answer to SSUBSCRIBE comes; may be nil
 }
 
 func (c shards) Send(command string, args ...any) error {
@@ -81,8 +81,7 @@ func (c shards) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return reply, err
 }
 
-// sharding runs f with a Subscriber of a server that has sharded channels. deaf is what
-// is told when it refuses them.
+// sharding runs f with a Subscriber of a server that has sharded channels. deaf is Config.Deaf.
 func sharding(t *testing.T, deaf func(srv *shardServer) bool, f func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber)) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, err := memredis.Start(memredis.Config{})
@@ -110,7 +109,7 @@ func sharding(t *testing.T, deaf func(srv *shardServer) bool, f func(t *testing.
 
 func never(*shardServer) bool { return false }
 
-// hear says what is to be heard from now on.
+// hear sets what Config.Hearing returns from now on.
 func (s *server) hear(h pubsub.Hearing) { s.hears.Store(&h) }
 
 func (s *server) do(command string, args ...any) any {
@@ -152,7 +151,7 @@ func TestAListenerHearsWhatItIsToHear(t *testing.T) {
 	}
 }
 
-// TestOneConfirmationIsForAllWays, because who is woken asks Redis.
+// TestOneConfirmationIsForAllWays, because each confirmation makes a waiter ask Redis.
 func TestOneConfirmationIsForAllWays(t *testing.T) {
 	sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
 		srv.hear(both)
@@ -197,8 +196,8 @@ func TestAListenerThatSleepsIsTunedAnew(t *testing.T) {
 	}
 }
 
-// TestAWayThatIsGivenUpIsNotWaitedFor: what was asked of it and not answered yet does
-// not matter any more.
+// TestAWayThatIsGivenUpIsNotWaitedFor: if its SUBSCRIBE is not answered yet, that does not matter
+// any more.
 func TestAWayThatIsGivenUpIsNotWaitedFor(t *testing.T) {
 	sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
 		late := make(chan struct{})
@@ -221,7 +220,8 @@ func TestAWayThatIsGivenUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestWhoMayNotUseShardsHearsTheOthers, over the same connection, and is told of it.
+// TestWhoMayNotUseShardsHearsTheOthers: a user without the right to SSUBSCRIBE hears plain messages
+// over the same connection.
 func TestWhoMayNotUseShardsHearsTheOthers(t *testing.T) {
 	told := 0
 	sharding(t, func(srv *shardServer) bool { told++; srv.hear(both); return true }, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
@@ -251,7 +251,7 @@ func TestWhoMayNotUseShardsHearsTheOthers(t *testing.T) {
 	})
 }
 
-// TestARefusalWithoutAnotherWayEndsTheConnection, as any of SUBSCRIBE does.
+// TestARefusalWithoutAnotherWayEndsTheConnection, as every refusal of SUBSCRIBE does.
 func TestARefusalWithoutAnotherWayEndsTheConnection(t *testing.T) {
 	sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
 		srv.refuses.Store(true)

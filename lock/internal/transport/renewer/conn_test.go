@@ -22,7 +22,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// configOf is the Config of a Renewer with one connection to the server of all keys.
+// configOf returns the Config of a Renewer with one connection, to a server that has all keys.
 func configOf(timeout time.Duration, failed func(error), dial func(context.Context, *dialing.Bound) (pipe.Connection, error)) Config {
 	return Config{
 		Timeout: timeout, Conns: 1, Dial: dial,
@@ -33,7 +33,7 @@ func configOf(timeout time.Duration, failed func(error), dial func(context.Conte
 	}
 }
 
-// allHeld is a connection to a server that has all locks, or says why not.
+// allHeld is a connection to a server that renews all leases, or refuses all with an error.
 type allHeld struct {
 	redis.Conn // nil: nothing else of it is called
 	refuses    error
@@ -132,8 +132,7 @@ func (p *permits) AppendField(b []byte) []byte {
 	return fmt.Appendf(b, "%d", p.n)
 }
 
-// heard is an allHeld that notes the holds of each call, by their weights, and the calls of
-// each turn.
+// heard is an allHeld that records the weights of the holds of each call, and the calls of each turn.
 type heard struct {
 	allHeld
 	mu    *sync.Mutex // guards turns and what is in it
@@ -167,7 +166,7 @@ func (c heard) Send(command string, args ...any) error {
 	return nil
 }
 
-// TestACallHasSoManyPermits: a call is limited by its permits and not by its holds, because a hold
+// TestACallHasSoManyPermits and no more: a call is limited by its permits and not by its holds, because a hold
 // may have a thousand permits. A hold is one entry of one call. Before more is sent than a server
 // should carry out at once, the calls that were sent are answered.
 func TestACallHasSoManyPermits(t *testing.T) {
@@ -263,8 +262,8 @@ func TestOpenDialsTheConnectionsOnce(t *testing.T) {
 	}
 }
 
-// ending is an allHeld that ends after a number of answers, while it is idle. The next request is
-// written, and no answer comes.
+// ending is an allHeld whose server ends it after a number of answers, while it is idle. The next
+// request can still be written, but gets no answer.
 type ending struct {
 	allHeld
 	answers int
@@ -279,8 +278,8 @@ func (c *ending) ReceiveWithTimeout(d time.Duration) (any, error) {
 	return c.allHeld.ReceiveWithTimeout(d)
 }
 
-// TestAConnectionThatEndedWhileItWasIdleCostsNoBatch, because a server may end idle ones: the batch
-// goes over a new one. Whatever else ends a connection costs the batch that was on it.
+// TestAConnectionThatEndedWhileItWasIdleCostsNoBatch, because the batch is sent over a new one.
+// A connection that ends in another way costs its batch a failure.
 func TestAConnectionThatEndedWhileItWasIdleCostsNoBatch(t *testing.T) {
 	reset := &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
 	for name, tc := range map[string]struct {
@@ -332,8 +331,8 @@ func (c *slow) ReceiveWithTimeout(d time.Duration) (any, error) {
 }
 
 // TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom: a connection after a failure makes all
-// leases due with a Topology, and each batch of them needs another one. Dials that were put off are made
-// later.
+// leases due with a Topology, and each batch needs another connection. A call of Resumed that is
+// put off is made later.
 func TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom(t *testing.T) {
 	const ttl, ttls = 3 * time.Second, 10
 	synctest.Test(t, func(t *testing.T) {
@@ -363,7 +362,7 @@ func TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom(t *testing.T)
 	})
 }
 
-// closes is a connection that never answers. Its Close ends a read.
+// closes is a connection that never answers. Close ends a read that waits.
 type closes struct {
 	allHeld
 	once   *sync.Once
@@ -380,7 +379,8 @@ func (c closes) ReceiveWithTimeout(time.Duration) (any, error) {
 	return nil, net.ErrClosed
 }
 
-// TestABatchWithoutAnAnswerIsToldAsThat, though its read ends because its connection is closed.
+// TestABatchWithoutAnAnswerIsToldAsThat, although the error of the read is that the connection was
+// closed.
 func TestABatchWithoutAnAnswerIsToldAsThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan error, 100)

@@ -64,8 +64,8 @@ type written struct {
 func (w *written) Read(p []byte) (int, error)  { return w.Buffer.Read(p) }
 func (w *written) Write(p []byte) (int, error) { return w.Buffer.Write(p) }
 
-// TestWhatABatchWritesBoundsItsAnswers: it is noted as what redigo writes is, and the answers are
-// counted in the same way.
+// TestWhatABatchWritesBoundsItsAnswers: a request of a Batch raises the limits as the same request of
+// redigo does, and its answers are counted in the same way.
 func TestWhatABatchWritesBoundsItsAnswers(t *testing.T) {
 	long := strings.Repeat("z", 3000)
 	for name, send := range map[string]func(b *Batch, conn redis.Conn) (error, error){
@@ -125,7 +125,8 @@ func TestABatchKeepsLittle(t *testing.T) {
 	require.NotZero(t, cap(b.text))
 }
 
-// TestADeadlineOfRedigosWritesIsNotThatOfOthers: redigo sets one for each of its own, and leaves it.
+// TestADeadlineOfRedigosWritesIsNotThatOfOthers: redigo sets a deadline for each of its writes, and
+// does not remove it.
 func TestADeadlineOfRedigosWritesIsNotThatOfOthers(t *testing.T) {
 	conn, err := Dialer{NetDial: (&net.Dialer{}).DialContext}.Dial(t.Context(), "tcp", server(t, false, "+PONG\r\n", ":1\r\n"), Login{}, redis.DialWriteTimeout(20*time.Millisecond))
 	require.NoError(t, err)

@@ -107,7 +107,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// TestRedigoGetsOneAnswerAtATime: the bytes behind it are left to Receive.
+// TestRedigoGetsOneAnswerAtATime: the bytes behind that answer are left to Receive.
 func TestRedigoGetsOneAnswerAtATime(t *testing.T) {
 	c := New(&wire{in: []byte("+OK\r\n:1\r\n*1\r\n:2\r\n"), chunk: 1 << 20})
 	p := make([]byte, 100)
@@ -136,7 +136,7 @@ func TestAnAnswerOfIntegersNeedsNoMemory(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(n, read))
 }
 
-// TestADeadlineOfRedigosIsNotThatOfReceive: it is of one answer that redigo has read.
+// TestADeadlineOfRedigosIsNotThatOfReceive: redigo's deadline is for one answer that redigo has read.
 func TestADeadlineOfRedigosIsNotThatOfReceive(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()

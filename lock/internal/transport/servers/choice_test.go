@@ -30,7 +30,7 @@ func greeted(version string) func(*servers.Choice, time.Time) bool {
 	return func(c *servers.Choice, now time.Time) bool { return c.Greeted(now, version, false) }
 }
 
-// barred is a greeting by a server that does not let this user use SPUBLISH.
+// barred is a greeting by a server that refuses SPUBLISH to this user.
 func barred(version string) func(*servers.Choice, time.Time) bool {
 	return func(c *servers.Choice, now time.Time) bool { return c.Greeted(now, version, true) }
 }

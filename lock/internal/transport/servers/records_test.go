@@ -20,7 +20,7 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// causes are how often a test gives the reason for a record.
+// causes has how often a test repeats the cause of a record.
 var causes = []int{1_000, 10_000}
 
 // TestDoubtAboutAServerIsLogged, and the server is used.
@@ -91,7 +91,7 @@ func TestAConnectionThatComesAndGoesMakesFewRecords(t *testing.T) {
 	}
 }
 
-// last returns the last line.
+// last returns the last line of the log.
 func last(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
