@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -16,6 +17,7 @@ import (
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
 )
 
 // TestANameThatIsAKeyOfAnotherLockIsRefused: it used to take a lock away, or to be taken
@@ -211,4 +213,17 @@ func TestAServerThatHungIsAskedForItsTimeAgain(t *testing.T) {
 	require.NotZero(t, limited.Load())
 	require.Zero(t, unlimited.Load())
 	require.NotContains(t, log.String(), "no time limit")
+}
+
+// TestTheFirstCallersOfAClientGetTheirOwnAnswers, although the server knows no script yet and the client
+// is still dialling its connections.
+func TestTheFirstCallersOfAClientGetTheirOwnAnswers(t *testing.T) {
+	for range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			srv := locktest.NewServer(t)
+			held := fixture.LockAll(t, srv.Client(lock.Config{}), []string{"a", "b", "c"})
+			require.Equal(t, []string{"a", "b", "c"}, srv.Locks())
+			require.Len(t, held, 3)
+		})
+	}
 }

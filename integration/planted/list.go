@@ -313,6 +313,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/engine/hold", run: "^TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce$"}},
 	},
 	{
+		name: "writer-joins-a-caller-that-writes", file: "lock/internal/transport/pipe/pipe.go",
+		breaks: "a caller gets the answer to the request of another, and so another lock",
+		before: "\t\tp.yield()\n\t\tp.mu.Lock()\n",
+		after:  "\t\tp.yield()\n\t\tp.mu.Lock()\n\t\tbreak\n",
+		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestTheWriterWaitsForACallerThatWritesSinceItYielded$"}},
+	},
+	{
 		name: "idle-connection-is-not-looked-at", file: "lock/internal/transport/pipe/conn.go",
 		breaks: "what comes on an idle connection is taken for the answer to the next request",
 		before: "alive = c.checkQuiet()",

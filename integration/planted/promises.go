@@ -11,7 +11,7 @@ type promise struct {
 
 // promises are chosen from the documents: what users would notice first if it were broken.
 var promises = []promise{
-	{"P1", "No two owners hold a lock at the same time, as long as Redis keeps its key.", "lock/doc.go", []string{"run-is-not-timed", "handed-on-though-a-request-is-unsure"}},
+	{"P1", "No two owners hold a lock at the same time, as long as Redis keeps its key.", "lock/doc.go", []string{"writer-joins-a-caller-that-writes", "run-is-not-timed", "handed-on-though-a-request-is-unsure"}},
 	{"P2", "A holder is told of its loss before Redis lets the key expire, whatever the network does.", "lock/doc.go", []string{"trust-of-a-renewal-counts-from-the-answer", "trust-of-an-acquisition-counts-from-the-answer"}},
 	{"P3", "An error says whether Redis refused, did not answer or was not asked.", "lock/doc.go", []string{"no-answer-is-a-no", "not-sent-is-unknown", "last-try-alone-is-told"}},
 	{"P4", "A request that arrives late or twice does no harm.", "lock/doc.go", []string{"open-request-is-forgotten", "fair-copy-after-the-release-is-not-owed", "fair-kept-field-is-an-orphan"}},

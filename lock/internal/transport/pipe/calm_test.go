@@ -119,3 +119,40 @@ func TestAConnectionThatCannotBeLookedAtIsNotLed(t *testing.T) {
 	p.cfg = &Config{}
 	require.False(t, newConn(p, Connection{Conn: resp.Over(resp.New(still{a}))}).canBeLed)
 }
+
+// TestTheWriterWaitsForACallerThatWritesSinceItYielded: the writer was woken to dial early, so its
+// queue is empty, and the connection is busy already. While it lets others go first, a caller begins
+// to write, and a request is queued. Two writers at once would write in another order than they
+// register, and each request would get the answer of the other.
+func TestTheWriterWaitsForACallerThatWritesSinceItYielded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		defer client.Close()
+		defer server.Close()
+		p := &Pipe{cfg: &Config{Timeout: time.Second, LeadAfter: 1, Failed: func(error) {}, Answered: func() {}}}
+		p.work.L = &p.mu
+		p.live = newConn(p, Connection{Conn: resp.Over(resp.New(still{client}))})
+		p.live.inflight.add(&Request{})
+		p.dialsEarly = true
+		p.yield = func() {
+			if p.isCallerWriting {
+				return
+			}
+			require.True(t, p.beginWrite())
+			p.Put(&Request{})
+		}
+		var batch []*Request
+		taken := make(chan bool, 1)
+		go func() {
+			var open bool
+			batch, open = p.takeQueue(nil)
+			taken <- open
+		}()
+		synctest.Wait()
+		require.True(t, p.isCallerWriting)
+		require.Empty(t, taken, "the writer waits")
+		p.endWrite()
+		require.True(t, <-taken)
+		require.Len(t, batch, 1)
+	})
+}

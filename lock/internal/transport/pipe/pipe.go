@@ -21,6 +21,7 @@ type Pipe struct {
 	cfg   *Config
 	ctx   context.Context // its end ends dials; Close must follow
 	dials *dialing.Bound
+	yield func() // runtime.Gosched, but in tests
 
 	mu              sync.Mutex // guards what follows; never held during I/O
 	work            sync.Cond  // on mu: queue is not empty, or closed
@@ -41,7 +42,7 @@ type Pipe struct {
 // New returns a Pipe and starts its writer. The Pipe dials at its first request. Close
 // it after ctx has ended. cfg must not be changed any more.
 func New(ctx context.Context, cfg *Config) *Pipe {
-	p := &Pipe{cfg: cfg, ctx: ctx, dials: dialing.NewBound(1)}
+	p := &Pipe{cfg: cfg, ctx: ctx, dials: dialing.NewBound(1), yield: runtime.Gosched}
 	p.work.L = &p.mu
 	p.wg.Go(cfg.Cast.As("write commands", p.write))
 	return p
@@ -134,15 +135,19 @@ func (p *Pipe) takeQueue(spare []*Request) (batch []*Request, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.isWriterBusy = false
-	for (len(p.queue) == 0 && !p.dialsEarly || p.isCallerWriting) && p.closed == nil {
-		p.work.Wait()
-	}
-	if p.live != nil && p.live.isBusy() && p.closed == nil {
+	for hasYielded := false; ; hasYielded = true {
+		for (len(p.queue) == 0 && !p.dialsEarly || p.isCallerWriting) && p.closed == nil {
+			p.work.Wait()
+		}
+		if hasYielded || p.live == nil || !p.live.isBusy() || p.closed != nil {
+			break
+		}
 		// There are other callers. If some are about to put a request, for
 		// example because a read has just woken many, they go first: one write
-		// for all of them is much less work than a write for each.
+		// for all of them is much less work than a write for each. One of them may
+		// write itself then, so the writer waits for that again.
 		p.mu.Unlock()
-		runtime.Gosched()
+		p.yield()
 		p.mu.Lock()
 	}
 	if p.closed != nil {
