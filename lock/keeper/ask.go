@@ -65,6 +65,7 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 			k.stats.LastError = err
 		}
 		k.restLocked(e, k.core.fail(e, time.Now()))
+		k.followLocked(e)
 	}
 	k.stats.Tries++
 	if next = k.nextLocked(); next == nil {
@@ -83,13 +84,17 @@ func (k *Keeper) refusedLocked(e *entry, ttl time.Duration) {
 	k.lookLocked()
 }
 
-// followLocked hears of releases of e as long as another owner has it.
+// followLocked hears of releases of e as long as another owner has it, or may have it.
 func (k *Keeper) followLocked(e *entry) {
 	switch e.state {
 	case resting, due, looking:
 		_ = k.releases.Follow(e.name) // Want has refused bad names
-	case gone, kept, ending:
+	case kept, ending:
 		k.releases.Leave(e.name)
+	case gone:
+		if k.core.entries[e.name] == nil { // else it is wanted again, as another entry
+			k.releases.Leave(e.name)
+		}
 	}
 }
 
@@ -141,6 +146,7 @@ func (k *Keeper) look() {
 		k.stats.Looks += uint64(len(batch))
 		for i, e := range batch {
 			k.restLocked(e, k.core.looked(e, ttls[i], errs[i] != nil))
+			k.followLocked(e) // if it is not followed yet, its try failed, or it was lost at once
 		}
 		k.pumpLocked()
 	}
@@ -228,7 +234,7 @@ func (k *Keeper) finish(e *entry) {
 	lost, held := e.lost, e.held
 	k.mu.Unlock()
 	var err error
-	if lost {
+	if lost || !held.Valid() { // it may have been lost after it was given up, while Taken ran
 		err = held.Err()
 	}
 	k.cfg.Ended(e.name, err)

@@ -38,9 +38,10 @@ type Config struct {
 	// Ended, if set, is called once for every call of Taken, after ctx has ended
 	// and Taken has returned. err is nil if the name is given up. The lock is then
 	// still held and renewed, and is released when Ended has returned, so Ended
-	// may write what the next holder reads. If the lock is lost, err is the
-	// *lock.LostError, and another process may have the lock. A lock that is lost
-	// while Ended runs is not reported again. Every call has a goroutine of its own.
+	// may write what the next holder reads. If the lock is lost, also after the name
+	// was given up and before Taken returned, err is the *lock.LostError, and another
+	// process may have the lock. A lock that is lost while Ended runs is not reported
+	// again. Every call has a goroutine of its own.
 	Ended func(name string, err error)
 
 	// Most limits how many names this Keeper keeps at once, with those that it is
@@ -60,8 +61,9 @@ type Config struct {
 	// holds: from 100 ms to an hour, default 10 s. The Keeper draws each time at
 	// random from 7/10 of Look to Look, and looks sooner if the lease of the holder
 	// ends sooner. For a name whose messages come, it is four times as long. So Look
-	// limits how late a release is noticed whose message did not come. Sharers are
-	// counted once in a Look.
+	// limits how late a release is noticed whose message did not come. A name whose
+	// try failed is asked for again within a Look, or within 9 s. Sharers are counted
+	// once in a Look.
 	Look time.Duration
 
 	// AtOnce limits how many tries are under way at once: from 1 to 512, default 64.

@@ -358,11 +358,14 @@ func (c *core) fail(e *entry, now time.Time) (rest time.Duration) {
 		c.pause = min(max(2*c.pause, firstPause), longestPause)
 		c.resume = now.Add(time.Duration(float64(c.pause) * (0.75 + c.random()/2)))
 	}
-	return c.rest(e, c.untilNextLook())
+	return c.rest(e, c.shortOf(min(c.look, DefaultLook))) // it may be free
 }
 
-func (c *core) untilNextLook() time.Duration {
-	return time.Duration(float64(c.look) * (0.7 + c.random()/5))
+func (c *core) untilNextLook() time.Duration { return c.shortOf(c.look) }
+
+// shortOf draws a time that is a little shorter than d.
+func (c *core) shortOf(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.7 + c.random()/5))
 }
 
 // slackOf returns how much longer than rest a name may rest: with the longest rest, less than Look.

@@ -440,3 +440,14 @@ func TestWhileRedisIsDownOneNameIsAskedForAtATime(t *testing.T) {
 		require.NotNil(t, e, "Redis answers again")
 	}
 }
+
+// A name whose try failed may be free, so it does not rest for as long as one that another owner has.
+func TestANameWhoseTryFailedRestsForTenSecondsAtMost(t *testing.T) {
+	for _, look := range []time.Duration{time.Second, DefaultLook, MaxLook} {
+		c := newCore(Config{Look: look, AtOnce: 64, PerSecond: 1000}, func() float64 { return 0.5 })
+		c.want(nil, "a")
+		e, _ := c.next(time.Time{}.Add(time.Hour))
+		require.NotNil(t, e)
+		require.InDelta(t, min(look, DefaultLook)*8/10, c.fail(e, time.Time{}.Add(time.Hour)), float64(time.Millisecond))
+	}
+}

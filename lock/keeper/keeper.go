@@ -110,15 +110,24 @@ func (k *Keeper) Drop(names ...string) {
 	for some := range slices.Chunk(names, underLock) {
 		k.mu.Lock()
 		var ends []*entry
+		var others []context.CancelCauseFunc // of names that end already, whose contexts may be ended later
 		for _, name := range some {
-			if e := k.core.entries[name]; e != nil && k.dropLocked(e) {
+			switch e := k.core.entries[name]; {
+			case e == nil:
+			case k.dropLocked(e):
 				ends = append(ends, e)
+			case e.state == ending && e.cancel != nil:
+				others = append(others, e.cancel)
 			}
 		}
+		ends = append(ends, k.core.surplus()...) // a part of fewer names is smaller
 		giveUp := k.claimLocked(ends)
 		k.pumpLocked()
 		k.mu.Unlock()
 		giveUp()
+		for _, cancel := range others {
+			cancel(ErrGivenUp)
+		}
 	}
 }
 

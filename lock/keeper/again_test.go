@@ -1,0 +1,179 @@
+package keeper_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/keeper"
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+// A name that is given up, and whose lock is lost before Taken has returned, is another process'.
+// Ended must not write what that one reads.
+func TestANameThatIsLostWhileItIsGivenUpIsToldAsLost(t *testing.T) {
+	for what, giveUp := range map[string]func(*program){
+		"dropped":  func(p *program) { p.Drop("a", "b") },
+		"too many": func(p *program) { p.SetMost(1); p.Drop("a", "b") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *locktest.Server) {
+				leave := make(chan struct{})
+				p := start(t, srv.Client(lock.Config{}), keeper.Config{}, func(ctx context.Context, _ string) {
+					<-ctx.Done()
+					<-leave
+				})
+				p.Want("a", "b")
+				time.Sleep(time.Second)
+				giveUp(p)
+				srv.Delete("a")
+				time.Sleep(time.Minute)
+				require.Equal(t, []string{"b"}, p.kept())
+				close(leave)
+				time.Sleep(time.Second)
+				require.Equal(t, []string{"taken", "returned", "lost"}, p.toldOf("a"))
+				require.Equal(t, []string{"taken", "returned", "given up"}, p.toldOf("b"))
+				require.Empty(t, srv.Locks())
+			})
+		})
+	}
+}
+
+// The first try of a name fails, and another process has it when the Keeper looks again: its release is
+// heard.
+func TestANameWhoseTryFailedIsFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		link := srv.Link()
+		b := start(t, link.Client(lock.Config{}), keeper.Config{Look: keeper.MaxLook}, nil)
+		link.Cut()
+		b.Want("a")
+		time.Sleep(time.Second)
+		other, err := srv.Client(lock.Config{}).Mutex("a").Lock(t.Context())
+		require.NoError(t, err)
+		link.Mend()
+		time.Sleep(2 * time.Hour)
+		require.Empty(t, b.kept())
+		require.NoError(t, other.Unlock(t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, []string{"a"}, b.kept())
+	})
+}
+
+// The same after a loss within a second of Taken.
+func TestANameThatWasLostAtOnceIsFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		b := start(t, srv.Client(lock.Config{Lease: 2 * time.Second}), keeper.Config{Look: keeper.MaxLook}, nil)
+		b.Want("a")
+		time.Sleep(10 * time.Millisecond)
+		srv.Delete("a")
+		other, err := srv.Client(lock.Config{}).Mutex("a").TryLock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(2 * time.Hour)
+		require.Empty(t, b.kept())
+		require.NoError(t, other.Unlock(t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, []string{"a"}, b.kept())
+	})
+}
+
+// TestANameWhoseTryFailedIsTakenSoonAfter the outage, however rare looks are.
+func TestANameWhoseTryFailedIsTakenSoonAfter(t *testing.T) {
+	for _, n := range []int{1, 10} {
+		bubble(t, func(t *testing.T, srv *locktest.Server) {
+			link := srv.Link()
+			p := start(t, link.Client(lock.Config{}), keeper.Config{Look: keeper.MaxLook}, nil)
+			p.Want(sorted(n)...)
+			time.Sleep(time.Second)
+			require.Len(t, p.kept(), n)
+			link.Cut()
+			time.Sleep(2 * time.Minute)
+			require.Empty(t, p.kept())
+			link.Mend()
+			time.Sleep(20 * time.Second)
+			require.Len(t, p.kept(), n)
+		})
+	}
+}
+
+func TestANameThatIsDroppedDuringATryThatFailsIsListenedForNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		listened := func() int {
+			channels, err := redis.Strings(srv.Do("PUBSUB", "CHANNELS", "redisson_lock__channel:*"))
+			require.NoError(t, err)
+			return len(channels)
+		}
+		fixture.LockAll(t, srv.Client(lock.Config{}), []string{"a", "b"})
+		b := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
+		b.Want("a", "b")
+		time.Sleep(time.Minute)
+		require.Equal(t, 2, listened())
+		srv.Delete("a")
+		_, err := srv.Do("PUBLISH", "redisson_lock__channel:{a}", "0")
+		require.NoError(t, err)
+		srv.Pause() // it answers no try
+		time.Sleep(100 * time.Millisecond)
+		b.Drop("a")
+		time.Sleep(10 * time.Second)
+		srv.Resume()
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, listened())
+	})
+}
+
+// TestDropEndsTheContextOfANameThatEnds: another call has chosen the name, and has not ended its
+// context yet.
+func TestDropEndsTheContextOfANameThatEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		const n = 2000
+		var mu sync.Mutex
+		contexts := map[string]context.Context{}
+		k, err := keeper.New(srv.Client(lock.Config{}), keeper.Config{Taken: func(ctx context.Context, name string, _ *lock.Held) {
+			mu.Lock()
+			defer mu.Unlock()
+			contexts[name] = ctx
+		}})
+		require.NoError(t, err)
+		require.NoError(t, k.Want(sorted(n)...))
+		time.Sleep(time.Minute)
+		var drops sync.WaitGroup
+		drops.Go(func() { k.SetMost(1) })
+		for _, name := range sorted(n) {
+			drops.Go(func() {
+				k.Drop(name)
+				mu.Lock()
+				defer mu.Unlock()
+				if contexts[name].Err() == nil {
+					t.Errorf("the context of %s lives after Drop", name)
+				}
+			})
+		}
+		drops.Wait()
+		require.NoError(t, k.Close(t.Context()))
+	})
+}
+
+// TestDropOfASharerGivesUpWhatIsMoreThanItsPart at once.
+func TestDropOfASharerGivesUpWhatIsMoreThanItsPart(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		var programs []*program
+		for range 2 {
+			p := start(t, srv.Client(lock.Config{}), keeper.Config{Share: "set"}, nil)
+			p.Want(sorted(10)...)
+			programs = append(programs, p)
+		}
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []int{5, 5}, sizes(programs...))
+		gone := programs[1].kept()[:4]
+		for _, p := range programs {
+			p.Drop(gone...)
+		}
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, []int{3, 3}, sizes(programs...))
+	})
+}
