@@ -12,20 +12,20 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
-// take takes a lock or permits, and tells how the call ended. wrong is nil, or the error of the call's
-// own arguments.
+// take takes a lock or permits, counts the call by its outcome, and calls the hooks. wrong is nil, or
+// the error of the call's own arguments.
 func (c *Client) take(ctx context.Context, w hold.Wanted, wrong error) (*Held, error) {
 	w.Began = c.table.Now()
-	held, err := c.enter(ctx, w, wrong)
-	c.telling.ended(ctx, w.Name, c.table.Now()-w.Began, held, err)
+	held, err := c.takeUncounted(ctx, w, wrong)
+	c.telling.recordCall(ctx, w.Name, c.table.Now()-w.Began, held, err)
 	return (*Held)(held), err
 }
 
-// enter is take without telling.
-func (c *Client) enter(ctx context.Context, w hold.Wanted, wrong error) (*hold.Held, error) {
+// takeUncounted is take without the count and the hooks.
+func (c *Client) takeUncounted(ctx context.Context, w hold.Wanted, wrong error) (*hold.Held, error) {
 	if w.Wait && deadlinePassed(ctx) {
 		w.Wait = false
-		return tryOnce(ctx, c.cfg.IOTimeout, w.Name, func(ctx context.Context) (*hold.Held, error) { return c.enter(ctx, w, wrong) })
+		return tryOnce(ctx, c.cfg.IOTimeout, w.Name, func(ctx context.Context) (*hold.Held, error) { return c.takeUncounted(ctx, w, wrong) })
 	}
 	if err := c.admit(ctx, w.Name, errors.Join(hold.CheckLease(w.Name, w.Lease), wrong)); err != nil {
 		return nil, err
@@ -77,8 +77,9 @@ func deadlinePassed(ctx context.Context) bool {
 	return errors.Is(wait.Ended(ctx), context.DeadlineExceeded)
 }
 
-// tryOnce makes that one try, which takes at most limit. try must not wait for other
-// owners. An error of try about the lock becomes the error of a wait that ctx ended.
+// tryOnce makes the one try of a call whose deadline has passed. The try takes at most
+// limit. try must not wait for other owners. If it returns ErrNotAcquired, ErrUnknown or
+// ErrNotSent, tryOnce returns this as the error of a wait that ctx ended.
 func tryOnce[T any](ctx context.Context, limit time.Duration, name string, try func(context.Context) (T, error)) (T, error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

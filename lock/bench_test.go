@@ -113,9 +113,8 @@ func BenchmarkHeldMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkWaitersOfDistinctLocks is how often waiters ask Redis while another client
-// holds and renews all their locks: 50,000 of them, each of a lock of its own, in the
-// second minute.
+// BenchmarkWaitersOfDistinctLocks measures how often 50,000 waiters ask Redis in their second minute.
+// Each waits for another lock. Another client holds and renews all these locks.
 func BenchmarkWaitersOfDistinctLocks(b *testing.B) {
 	const waiters = 50_000
 	s := fixture.Server(b)

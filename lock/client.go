@@ -61,17 +61,17 @@ type Client struct {
 	errors   errorMaker
 	random   *rand.Rand
 	closing  chan struct{} // closed when Close begins
-	dog      *renewal.Watchdog
+	watchdog *renewal.Watchdog
 	holds    *hold.Engine
 	table    *locktable.Table[*hold.Hold]
 	network  network.Network
 	orphans  *orphans.Orphans
 	telling  *telling
-	cast     work.Cast // its goroutines
+	cast     work.Cast // names the goroutines of the client in profiles
 
-	owners atomic.Uint64       // the last fresh owner
-	closed atomic.Bool         // Close has begun
-	reigns quorum.Incarnations // of the client's server, for a RedLock of which it is a member
+	owners       atomic.Uint64       // the last fresh owner
+	closed       atomic.Bool         // Close has begun
+	incarnations quorum.Incarnations // of the client's server; for a RedLock with a member on that server
 
 	releasing            sync.Once // releases the locks that are still held, see Config.ReleaseOnClose
 	released, unreleased int       // the numbers of locks; written only in releasing
@@ -109,9 +109,9 @@ func NewTopology(t topology.Topology, cfg Config) (*Client, error) {
 	})
 }
 
-// leastProve is the shortest time between two questions of a connection whether its server is a
-// replica.
-const leastProve = 100 * time.Millisecond
+// minProveInterval is the shortest time between two requests on a connection that ask whether its
+// server has become a replica.
+const minProveInterval = 100 * time.Millisecond
 
 // newClient returns a Client. reach sets how to dial a server, for the given
 // numbers of connections for commands and for renewal.
@@ -125,13 +125,13 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	c := &Client{cfg: cfg, id: owner.NewID(cfg.label(host)), closing: make(chan struct{}), random: wait.Random(cfg.Rand)}
 	logger := record.New(cfg.Logger)
 	c.telling = newTelling(cfg, logger, c.id, &c.cast)
-	dog, err := renewal.New(cfg.renewal(c.telling))
+	watchdog, err := renewal.New(cfg.renewal(c.telling))
 	if err != nil {
 		return nil, fmt.Errorf("lock: bug: package renewal refuses settings that were checked: %w", err)
 	}
-	c.dog = dog
+	c.watchdog = watchdog
 	to.Lease, to.IOTimeout, to.Connections = cfg.Lease, cfg.IOTimeout, cfg.Connections
-	to.ProveEvery = max(cfg.MaxPoll/2, leastProve)
+	to.ProveEvery = max(cfg.MaxPoll/2, minProveInterval)
 	if to.Topology != nil {
 		to.DialTimeout = to.Topology.Traits().DialTimeout
 	}
@@ -150,7 +150,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	c.holds, err = hold.New(hold.Config{
 		ID: c.id, Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, UnlockTimeout: cfg.UnlockTimeout, MaxPoll: cfg.MaxPoll,
 		Replicas: cfg.Replicas, ReadersFirst: cfg.ReadersFirst, FailFast: cfg.FailFast, DropForgotten: cfg.DropForgotten,
-		Traits: c.traits, Counters: c.counters, Servers: to, Watchdog: dog, Random: c.random, Closing: c.closing, Closed: ErrClosed,
+		Traits: c.traits, Counters: c.counters, Servers: to, Watchdog: watchdog, Random: c.random, Closing: c.closing, Closed: ErrClosed,
 		Cast: &c.cast, Logger: logger, Errors: c.errors, Advice: adviceOn, Observer: c.telling,
 	})
 	if err != nil {

@@ -92,7 +92,7 @@ func (c traced) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return c.ConnWithTimeout.ReceiveWithTimeout(timeout)
 }
 
-// TestAConnectionThatAProgramWrapsIsNotBypassed, even if lock.Dial has made what is in it.
+// TestAConnectionThatAProgramWrapsIsNotBypassed, even if it wraps a connection of lock.Dial.
 func TestAConnectionThatAProgramWrapsIsNotBypassed(t *testing.T) {
 	s := fixture.RedisOrMini(t)
 	var sent, received atomic.Int64

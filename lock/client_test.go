@@ -101,7 +101,7 @@ func TestAProfileSaysWhatGoroutinesAreFor(t *testing.T) {
 			require.Eventually(t, func() bool { return strings.Contains(profile(), `"wheellock":"`+role+`"`) }, time.Minute, time.Millisecond, role)
 		}
 		for stack := range strings.SplitSeq(profile(), "\n\n") {
-			// One that has returned, and is just ending, has no function any more: those of Eventually do that.
+			// Goroutines of Eventually that are just ending have no function of the test any more.
 			if strings.Contains(stack, `"call":`) && !strings.Contains(stack, "runtime.goexit1") {
 				require.Contains(t, stack, "lock_test.TestAProfile", "it is one of the test's own")
 			}

@@ -22,8 +22,8 @@ func opened(t *testing.T, e lock.Endpoint, cfg lock.Config) *lock.Client {
 	return c
 }
 
-// answersOf tries to take r until so many members have answered, and returns
-// what they said.
+// answersOf tries to take r until that many members have answered, and returns
+// their answers.
 func answersOf(t *testing.T, r *lock.RedLock, members int) *lock.QuorumError {
 	t.Helper()
 	ctx := bounded.Context(t)
@@ -59,7 +59,7 @@ func lockReading(ctx context.Context, c *lock.Client, name string) (*lock.Held, 
 	return c.RWMutex(name).Reader().Lock(ctx)
 }
 
-// heldOf are the locks that tries have taken.
+// heldOf returns the Helds of the tries that got their lock.
 func heldOf(tries []lock.Try) (helds []*lock.Held) {
 	for _, try := range tries {
 		if try.Held != nil {
@@ -83,8 +83,8 @@ type result struct {
 	err  error
 }
 
-// inLine starts a call that has to wait and returns when it does.
-func inLine(t *testing.T, c *lock.Client, take func() (*lock.Held, error)) chan result {
+// startWaiting starts a call that cannot get its lock yet. It returns when the call waits.
+func startWaiting(t *testing.T, c *lock.Client, take func() (*lock.Held, error)) chan result {
 	t.Helper()
 	before := c.Stats().Waiting
 	done := make(chan result, 1)
@@ -96,8 +96,8 @@ func inLine(t *testing.T, c *lock.Client, take func() (*lock.Held, error)) chan 
 	return done
 }
 
-// soon is a result that comes at once, if ever.
-func soon(t *testing.T, done <-chan result, what string) *lock.Held {
+// receiveHeld returns the Held of a result that must come within a minute.
+func receiveHeld(t *testing.T, done <-chan result, what string) *lock.Held {
 	t.Helper()
 	select {
 	case r := <-done:

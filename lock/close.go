@@ -87,7 +87,7 @@ func (c *Client) awaitUser(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-limit.Done():
-		return fmt.Errorf("lock: closed, but %s has not returned: %w: find out what it waits for", c.telling.blocked(), wait.Ended(ctx))
+		return fmt.Errorf("lock: closed, but %s has not returned: %w: find out what it waits for", c.telling.namesOfBlocked(), wait.Ended(ctx))
 	}
 }
 

@@ -363,19 +363,19 @@ func TestReleaseOnCloseReleasesEveryKindAndWakesWhoWaits(t *testing.T) {
 	bounded.Wait(t, &waiting)
 }
 
-// slowConfig is for tests that count answers, on however busy a machine.
+// slowConfig is for tests that count answers. Its timeouts are long enough for a busy machine.
 func slowConfig() lock.Config {
 	return lock.Config{ReleaseOnClose: true, Lease: time.Hour, IOTimeout: 2 * time.Second, UnlockTimeout: 6 * time.Second}
 }
 
-// names are those of locks, in the order in which they came.
-type names struct {
+// arrivals numbers the names of locks in the order of their first requests.
+type arrivals struct {
 	mu sync.Mutex // guards what follows
 	of map[string]int
 }
 
-// place is the place of a name, from 1 on, and whether it came for the first time.
-func (n *names) place(name string) (nth int, first bool) {
+// add returns the number of a name, from 1 on, and whether the name is new.
+func (n *arrivals) add(name string) (nth int, first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if nth = n.of[name]; nth > 0 {
@@ -388,14 +388,14 @@ func (n *names) place(name string) (nth int, first bool) {
 	return len(n.of), true
 }
 
-// TestReleaseOnCloseCountsExactly what was released: more than fit into some batches, of a
-// server that stops to answer, and loses answers before.
+// TestReleaseOnCloseCountsExactly how many locks are released, with more locks than fit into a few
+// batches, whether the server hangs, refuses, or loses answers.
 func TestReleaseOnCloseCountsExactly(t *testing.T) {
 	t.Parallel()
 	const locks, answered = 2000, 900
 	for name, test := range map[string]struct {
 		after faultproxy.Fate
-		times int // for so many locks, once unless some are left; 0 for all
+		times int // the number of locks that it happens to, once unless left > 0; 0 for all further locks
 		left  int
 	}{
 		"answers are lost":          {faultproxy.LoseReply, 3, 0},
@@ -408,12 +408,12 @@ func TestReleaseOnCloseCountsExactly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := onRedis(t)
-			var faulty names
+			var faulty arrivals
 			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 				if c.Script != "release" {
 					return faultproxy.Pass
 				}
-				nth, first := faulty.place(c.Args[3])
+				nth, first := faulty.add(c.Args[3])
 				switch forever := test.times == 0 || test.left > 0; {
 				case nth <= answered, test.times > 0 && nth > answered+test.times, !first && !forever:
 					return faultproxy.Pass
@@ -426,13 +426,13 @@ func TestReleaseOnCloseCountsExactly(t *testing.T) {
 			require.Equal(t, locks, held)
 			require.Equal(t, test.left, left)
 			require.Equal(t, locks-test.left, released)
-			requireLeft(t, s, strings.ReplaceAll(t.Name(), "/", "?")+"*", left)
+			requireLeftAndDelete(t, s, strings.ReplaceAll(t.Name(), "/", "?")+"*", left)
 		})
 	}
 }
 
-// requireLeft fails the test unless so many keys are left, and deletes them.
-func requireLeft(t *testing.T, s *redistest.Server, pattern string, left int) {
+// requireLeftAndDelete fails the test unless the pattern has this number of keys, and deletes them.
+func requireLeftAndDelete(t *testing.T, s *redistest.Server, pattern string, left int) {
 	t.Helper()
 	keys := fixture.Keys(t, s, pattern)
 	require.Len(t, keys, left)
@@ -441,7 +441,7 @@ func requireLeft(t *testing.T, s *redistest.Server, pattern string, left int) {
 	}
 }
 
-// halves is a Topology of two servers that have half of the slots each.
+// halves is a Topology of two servers, each with half of the slots.
 type halves map[string]*faultproxy.Proxy
 
 func (h halves) GetContext(context.Context) (redis.Conn, error) { return nil, errors.New("not used") }
@@ -467,12 +467,12 @@ func TestReleaseOnCloseDoesNotLetServersWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	const locks = 2000
-	var others names
+	var others arrivals
 	top := halves{}
 	top["a"] = fixture.Proxy(t, s, nil)
 	top["b"] = fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 		if c.Script == "release" {
-			others.place(c.Args[3])
+			others.add(c.Args[3])
 		}
 		return faultproxy.Pass
 	})
@@ -485,7 +485,7 @@ func TestReleaseOnCloseDoesNotLetServersWaitForEachOther(t *testing.T) {
 	require.Len(t, others.of, released)
 	require.Greater(t, left, locks/3)
 	require.Greater(t, released, locks/3, "all of the server that answers")
-	requireLeft(t, s, t.Name()+"*", left)
+	requireLeftAndDelete(t, s, t.Name()+"*", left)
 }
 
 // TestUnlockWhileCloseReleasesSaysThatTheClientIsClosed: and not that Redis did not answer.

@@ -235,7 +235,7 @@ func (cfg *Config) renewal(t *telling) renewal.Config {
 		TTL: cfg.Lease, MaxHold: cfg.MaxHold, Margin: cfg.Margin, MaxBatch: cfg.MaxBatch, Dispatchers: cfg.Dispatchers, Rand: cfg.Rand,
 	}
 	if cfg.Hooks.Renewed != nil {
-		r.OnBatch = t.renewed
+		r.OnBatch = t.passReport
 	}
 	return r
 }

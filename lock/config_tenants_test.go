@@ -107,8 +107,8 @@ func attempts(key string) [][]any {
 	return found
 }
 
-// refused reports whether an answer is that of a server that forbids it.
-func refused(answer any) bool {
+// isRefused reports whether a server has answered that the user has no right.
+func isRefused(answer any) bool {
 	text := fmt.Sprint(answer)
 	return strings.Contains(text, "permission") || strings.Contains(text, "user executing the script can't")
 }
@@ -221,13 +221,13 @@ func testOneTenantHurtsAnother(t *testing.T, evil, good tenant) {
 	for _, channel := range good.channels() {
 		for _, command := range publish {
 			_, err := conn.Do(command, channel, "0")
-			require.True(t, refused(err), "%s %s: %v", command, channel, err)
+			require.True(t, isRefused(err), "%s %s: %v", command, channel, err)
 			_, err = redis.Int(conn.Do("EVAL", "return redis.call(ARGV[1], ARGV[2], '0')", 0, command, channel))
-			require.True(t, refused(err), "%s %s: %v", command, channel, err)
+			require.True(t, isRefused(err), "%s %s: %v", command, channel, err)
 		}
 		for _, command := range subscribe {
 			_, err := conn.Do(command, channel)
-			require.True(t, refused(err), "%s %s: %v", command, channel, err)
+			require.True(t, isRefused(err), "%s %s: %v", command, channel, err)
 		}
 	}
 	own := good.dial(t)

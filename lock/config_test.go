@@ -25,8 +25,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// TestNewNamesAllFaultsAtOnce, in words of this package: of the settings, of those that are
-// for renewal, and of the pool.
+// TestNewNamesAllFaultsAtOnce: faults of the settings, also of the settings that package renewal gets,
+// and of the pool. The errors use the names of this package.
 func TestNewNamesAllFaultsAtOnce(t *testing.T) {
 	_, err := lock.New(nil, lock.Config{
 		Lease: time.Millisecond, MaxPoll: -1, Connections: 65, KeyPrefix: "{",
@@ -164,8 +164,8 @@ func TestABadURLIsOneErrorThatNamesThePart(t *testing.T) {
 	require.ErrorContains(t, err, "lock: Config.Lease is 1ms")
 }
 
-// TestNoErrorOfOpenHasThePassword: whatever is in it, and however it is written, no error of
-// Open has a piece of it. Nor have those of a dial, which end in logs.
+// TestNoErrorOfOpenHasThePassword: whatever characters the password has, no error of Open and
+// no error of a dial has a piece of it. Errors of dials end in logs.
 func TestNoErrorOfOpenHasThePassword(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Pieces that no text of ours has, between what URLs are made of.

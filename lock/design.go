@@ -133,7 +133,7 @@ package lock
 //
 // # What is counted and told
 //
-// Every call that takes a lock or permits calls telling.ended once, with its
+// Every call that takes a lock or permits calls telling.recordCall once, with its
 // outcome. Every loss calls Hold.Lost. Counters are atomic adds. A shard sums how
 // long its holds last whenever their number changes, because an instant in each
 // hold would make the hold 16 bytes larger. Two flags of the hold make sure that

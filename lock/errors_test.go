@@ -179,8 +179,7 @@ func TestALockOfACallerThatWaitsForItselfSaysSo(t *testing.T) {
 	})
 }
 
-// TestAnErrorIsOnOneLine: errors that are joined, and those of a server that ends them with a line
-// end.
+// TestAnErrorIsOnOneLine, even if it joins several errors or a server's error ends with a line end.
 func TestAnErrorIsOnOneLine(t *testing.T) {
 	for text, err := range map[string]error{
 		"<nil>":                     nil,

@@ -23,40 +23,40 @@ var (
 	OnOneLine = onOneLine
 )
 
-// PartOf is what x has of a member; it is another one once that was retaken.
+// PartOf returns the hold of a member of x. After a retake of the member it returns another hold.
 func PartOf(x *MultiHeld, member int) *hold.Held {
-	i := slices.IndexFunc(x.present(), func(p part) bool { return p.Member == member })
-	return x.present()[i].Hold
+	i := slices.IndexFunc(x.currentParts(), func(p part) bool { return p.Member == member })
+	return x.currentParts()[i].Hold
 }
 
-// RetakenFor is what x would take a member again for; false if it would not.
+// RetakenFor returns the terms on which x would retake a member, or false if too little time is left.
 func RetakenFor(x *MultiHeld, seat int) (hold.Terms, bool) {
-	return (&retake{x: x.multiHold, lost: x.present()[seat]}).terms()
+	return (&retake{x: x.multiHold, lost: x.currentParts()[seat]}).terms()
 }
 
-// LoseOfOtherParts loses x if its parts are what a copy of them is, and reports whether it did.
+// LoseOfOtherParts calls loseIf with a copy of the parts, as if they had been replaced meanwhile.
 func LoseOfOtherParts(x *MultiHeld) bool {
-	return x.loseIf(slices.Clone(x.present()), &LostError{Reason: Closed})
+	return x.loseIf(slices.Clone(x.currentParts()), &LostError{Reason: Closed})
 }
 
-// StopTimer stops what tells x at its deadline, as a process does that is stopped.
+// StopTimer stops the timer of x's deadline. A stopped process has the same effect.
 func StopTimer(x *MultiHeld) {
-	if x.timer != nil { // it is set before x is given out
+	if x.timer != nil { // immutable once the user has x
 		x.timer.Stop()
 	}
 }
 
-// Untold is x if it had not been told yet of what has ended.
+// Untold returns a copy of x that does not know yet which of its parts have ended.
 func Untold(x *MultiHeld) *MultiHeld {
-	untold := &multiHold{from: x.from, need: x.need, parts: x.present()}
+	untold := &multiHold{from: x.from, need: x.need, parts: x.currentParts()}
 	untold.watch.Init((*multiSubject)(untold))
 	return &MultiHeld{untold}
 }
 
-// Admit is admit of what x got in the place of its first member.
+// Admit calls admit with got in the place of the first member.
 func (x *MultiHeld) Admit(got *Held) bool { return x.admit(0, part{Hold: got.in()}) }
 
-// Retakes reports whether the first member of x would be asked again after such a loss.
+// Retakes reports whether x would retake its first member after a loss for this reason.
 func (x *MultiHeld) Retakes(why Reason) bool {
 	x.retakeLocked(0, why)
 	defer x.endRetakesLocked()

@@ -43,18 +43,18 @@ func TestTheFirstFairWaiterHasTheLockWhenTheLeaseEnds(t *testing.T) {
 	}
 }
 
-// queue returns the fields of those who wait for m.
+// queue returns the fields of the waiters for m, in their order.
 func (v *virtualFair) queue() []string { return queueOf(v.t, v.s, "m") }
 
-// holds makes a Redisson holder of m, for as long as no test lasts.
-func (v *virtualFair) holds() {
+// javaHoldsForAYear makes a Redisson thread the holder of m, for longer than any test lasts.
+func (v *virtualFair) javaHoldsForAYear() {
 	v.do("HSET", "m", javaOwner, 1)
 	v.do("PEXPIRE", "m", (24 * 365 * time.Hour).Milliseconds())
 }
 
-// waits lets a FairMutex of c wait for m. It returns the waiter's field, what
-// makes the waiter leave, and what becomes of it.
-func (v *virtualFair) waits(c *lock.Client) (field string, leave func(), got chan *lock.Held) {
+// startWaiter lets a FairMutex of c wait for m. It returns the waiter's field, a function that ends
+// the wait, and a channel for the Held, which is nil if the wait was ended.
+func (v *virtualFair) startWaiter(c *lock.Client) (field string, leave func(), got chan *lock.Held) {
 	before := v.queue()
 	ctx, cancel := context.WithCancel(context.Background())
 	got = make(chan *lock.Held, 1)
@@ -68,8 +68,8 @@ func (v *virtualFair) waits(c *lock.Client) (field string, leave func(), got cha
 	return after[len(before)], cancel, got
 }
 
-// gets returns what a waiter gets, within a minute.
-func (v *virtualFair) gets(got chan *lock.Held) *lock.Held {
+// receiveHeld returns the Held of a waiter, which must get the lock within a minute.
+func (v *virtualFair) receiveHeld(got chan *lock.Held) *lock.Held {
 	select {
 	case held := <-got:
 		require.NotNil(v.t, held)
@@ -80,32 +80,31 @@ func (v *virtualFair) gets(got chan *lock.Held) *lock.Held {
 	}
 }
 
-// dies puts a waiter into the queue that never gave but one sign of life, the
-// last of a process that died.
-func (v *virtualFair) dies(field, sign string) {
+// addDead puts a dead waiter into the queue. sign is its last sign of life.
+func (v *virtualFair) addDead(field, sign string) {
 	queue, scores, signs, _ := fairKeys("m")
 	v.do("RPUSH", queue, field)
 	v.do("ZADD", scores, time.Now().Add(time.Hour).UnixMilli(), field)
 	v.do("HSET", signs, field, sign)
 }
 
-// TestFairWaitersWithOtherPeriodsKeepTheirPlaces: one looks each 20 ms, the
-// others each 2 s.
+// TestFairWaitersWithOtherPeriodsKeepTheirPlaces: one waiter gives a sign of life every
+// 20 ms, the others every 2 s.
 func TestFairWaitersWithOtherPeriodsKeepTheirPlaces(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
-		v.holds()
+		v.javaHoldsForAYear()
 		slow := v.client(lock.Config{})
 		quick := v.client(lock.Config{Lease: 100 * time.Millisecond, MaxPoll: 20 * time.Millisecond})
-		first, _, gotFirst := v.waits(slow)
-		second, _, gotSecond := v.waits(slow)
-		third, leave, gotThird := v.waits(quick)
+		first, _, gotFirst := v.startWaiter(slow)
+		second, _, gotSecond := v.startWaiter(slow)
+		third, leave, gotThird := v.startWaiter(quick)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(7 * time.Millisecond) {
 			require.Equal(t, []string{first, second, third}, v.queue(), "all of them live")
 		}
-		// The quick one goes: what it said of its next sign is not true for the others.
+		// The quick waiter leaves. The others must not be judged by its period.
 		leave()
 		require.Nil(t, <-gotThird)
 		synctest.Wait()
@@ -113,15 +112,15 @@ func TestFairWaitersWithOtherPeriodsKeepTheirPlaces(t *testing.T) {
 			require.Equal(t, []string{first, second}, v.queue(), "those who wait longer live on")
 		}
 		v.do("DEL", "m")
-		held := v.gets(gotFirst)
+		held := v.receiveHeld(gotFirst)
 		require.NoError(t, held.Unlock(context.Background()))
-		held = v.gets(gotSecond)
+		held = v.receiveHeld(gotSecond)
 		require.NoError(t, held.Unlock(context.Background()))
 	})
 }
 
 // TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn, whatever the period of
-// who waits behind it, and never later than after three of two seconds.
+// the waiter behind it. A period counts as two seconds at most.
 func TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -145,9 +144,9 @@ func TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					v := startVirtualFair(t)
-					v.holds()
-					v.dies("dead", sign)
-					alive, _, got := v.waits(v.client(lock.Config{MaxPoll: poll}))
+					v.javaHoldsForAYear()
+					v.addDead("dead", sign)
+					alive, _, got := v.startWaiter(v.client(lock.Config{MaxPoll: poll}))
 					since := time.Now()
 					for len(v.queue()) == 2 {
 						require.Less(t, time.Since(since), time.Minute)
@@ -158,7 +157,7 @@ func TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn(t *testing.T) {
 					require.GreaterOrEqual(t, took, 3*period-looks)
 					require.LessOrEqual(t, took, 3*(period+looks)+second/10)
 					v.do("DEL", "m")
-					held := v.gets(got)
+					held := v.receiveHeld(got)
 					require.NoError(t, held.Unlock(context.Background()))
 				})
 			})
@@ -166,14 +165,14 @@ func TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestAnOutageOfRedisMakesNoFairWaiterDead: nobody can give a sign then.
+// TestAnOutageOfRedisMakesNoFairWaiterDead, although no waiter can give a sign of life meanwhile.
 func TestAnOutageOfRedisMakesNoFairWaiterDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
-		v.holds()
+		v.javaHoldsForAYear()
 		var gots []chan *lock.Held
 		for _, poll := range []time.Duration{5 * time.Second, 300 * time.Millisecond, 5 * time.Second} {
-			_, _, got := v.waits(v.client(lock.Config{MaxPoll: poll}))
+			_, _, got := v.startWaiter(v.client(lock.Config{MaxPoll: poll}))
 			gots = append(gots, got)
 		}
 		for _, length := range []time.Duration{700 * time.Millisecond, 3 * time.Second, 5 * time.Second} {
@@ -185,22 +184,22 @@ func TestAnOutageOfRedisMakesNoFairWaiterDead(t *testing.T) {
 		}
 		v.do("DEL", "m")
 		for _, got := range gots {
-			held := v.gets(got)
+			held := v.receiveHeld(got)
 			require.NoError(t, held.Unlock(context.Background()))
 		}
 	})
 }
 
-// TestAFairWaiterThatComesBackAfterAnOutageIsNotDead: the time in which Redis did not answer is
-// no time in which a sign was missed, so it has three periods after that.
+// TestAFairWaiterThatComesBackAfterAnOutageIsNotDead: the time in which Redis did not answer does not
+// count, so the waiter has three periods after it.
 func TestAFairWaiterThatComesBackAfterAnOutageIsNotDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
-		v.holds()
-		v.dies("slow", "7/2000")
-		second, leave, got := v.waits(v.client(lock.Config{}))
+		v.javaHoldsForAYear()
+		v.addDead("slow", "7/2000")
+		second, leave, got := v.startWaiter(v.client(lock.Config{}))
 		_, _, signs, _ := fairKeys("m")
-		time.Sleep(time.Second) // it has asked who is the first
+		time.Sleep(time.Second) // the second waiter has asked which waiter is the first
 		before := fixture.Hash(t, v.s, signs)[second]
 		require.NoError(t, v.s.Pause())
 		time.Sleep(10 * time.Second)
@@ -222,22 +221,24 @@ func TestAFairWaiterThatComesBackAfterAnOutageIsNotDead(t *testing.T) {
 	})
 }
 
-// TestTheFirstFairWaiterLooksSoonWhetherAnotherLibrarysLockIsGone, of which nobody tells it.
+// TestTheFirstFairWaiterLooksSoonWhetherAnotherLibrarysLockIsGone, because the other
+// library publishes no message.
 func TestTheFirstFairWaiterLooksSoonWhetherAnotherLibrarysLockIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
 		v.do("SET", "m", "theirs", "PX", 60_000)
-		_, _, got := v.waits(v.client(lock.Config{}))
+		_, _, got := v.startWaiter(v.client(lock.Config{}))
 		time.Sleep(5 * time.Second)
 		v.do("DEL", "m")
 		gone := time.Now()
-		held := v.gets(got)
+		held := v.receiveHeld(got)
 		require.Less(t, time.Since(gone), 300*time.Millisecond)
 		require.NoError(t, held.Unlock(context.Background()))
 	})
 }
 
-// TestACallOfAFairMutexIsToldWhenItsOwnerIsHandedTheLock: it would wait for its own owner.
+// TestACallOfAFairMutexIsToldWhenItsOwnerIsHandedTheLock, because it
+// would wait for a lock of its own owner for ever.
 func TestACallOfAFairMutexIsToldWhenItsOwnerIsHandedTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
@@ -256,7 +257,7 @@ func TestACallOfAFairMutexIsToldWhenItsOwnerIsHandedTheLock(t *testing.T) {
 		}()
 		synctest.Wait()
 		require.NoError(t, before.Unlock(context.Background()))
-		held := v.gets(got)
+		held := v.receiveHeld(got)
 		synctest.Wait()
 		require.Len(t, refused, 1)
 		require.ErrorContains(t, <-refused, "another kind of lock")
@@ -301,7 +302,7 @@ func (v *virtualFair) signs() map[string]time.Time {
 func TestAFairWaiterKeepsItsFieldAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
-		v.holds()
+		v.javaHoldsForAYear()
 		leave := v.crowd(v.client(lock.Config{}), 5)
 		before := v.queue()
 		for range 3 {
@@ -325,8 +326,8 @@ func TestAFairWaiterKeepsItsFieldAfterAnOutage(t *testing.T) {
 func TestSignsOfLifeOfOneClientGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
-		v.holds()
-		const waiters = 300 // more than one request is for
+		v.javaHoldsForAYear()
+		const waiters = 300 // more than fit into one request
 		c := v.client(lock.Config{})
 		leave := v.crowd(c, waiters)
 		time.Sleep(3 * time.Second)
@@ -349,7 +350,7 @@ func TestSignsOfLifeOfOneClientGoTogether(t *testing.T) {
 func TestAServerThatStallsGetsOneRequestOfAllFairWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
-		v.holds()
+		v.javaHoldsForAYear()
 		const waiters = 200
 		c := v.client(lock.Config{})
 		leave := v.crowd(c, waiters)
@@ -380,8 +381,8 @@ func TestOneFairWaiterPassesADeadOneForAll(t *testing.T) {
 func oneFairWaiterPassesADeadOne(t *testing.T, waiters int) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
-		v.holds()
-		v.dies("dead", "7/2000")
+		v.javaHoldsForAYear()
+		v.addDead("dead", "7/2000")
 		_, scores, _, _ := fairKeys("m")
 		v.do("ZADD", scores, time.Now().Add(10*time.Second).UnixMilli(), "dead") // as its last sign has left it
 		c := v.client(lock.Config{})
@@ -458,7 +459,7 @@ func TestSignsOfLifeAreSentInGroups(t *testing.T) {
 func TestAFailFastFairWaiterHearsOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
-		v.holds()
+		v.javaHoldsForAYear()
 		c := v.client(lock.Config{FailFast: true})
 		errs := make(chan error, 10)
 		for range cap(errs) {

@@ -196,7 +196,7 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 	got := make(chan struct{})
 	fairWaiter(t, s, c, key, 2, &wg, func() { close(got) })
 	require.NoError(t, held.Unlock(bounded.Context(t)))
-	hears(t, psc, "0") // Java's turn
+	requireMessage(t, psc, "0") // Java's turn
 	tries := c.Stats().Tries
 	require.Eventually(t, func() bool { return c.Stats().Tries > tries+20 }, time.Minute, time.Millisecond)
 	select {

@@ -16,14 +16,14 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// deleted are the ways in which a key goes that somebody holds.
+// deleted are the ways in which the key of a hold may be deleted.
 var deleted = map[string]func(t *testing.T, s *redistest.Server, c, other *lock.Client, kind string){
 	"own force":   func(t *testing.T, _ *redistest.Server, c, _ *lock.Client, kind string) { forceOf(t, c, kind) },
 	"other force": func(t *testing.T, _ *redistest.Server, _, other *lock.Client, kind string) { forceOf(t, other, kind) },
 	"DEL":         func(t *testing.T, s *redistest.Server, _, _ *lock.Client, _ string) { fixture.Do(t, s, "DEL", "m") },
 }
 
-// lockOf is the lock m of a kind: of RWMutex, the half that is held, and that waits.
+// lockOf returns the lock m of a kind. For "writer, reader" the writer is held and the reader waits.
 func lockOf(c *lock.Client, kind string) (held, waits *lock.Mutex) {
 	rw := c.RWMutex("m")
 	switch kind {
@@ -48,8 +48,8 @@ func forceOf(t *testing.T, c *lock.Client, kind string) {
 	require.True(t, ok)
 }
 
-// TestNobodyWaitsForAHoldWhoseKeyIsGone for longer than MaxPoll, who is of the same client
-// and would not ask Redis otherwise; the holder is told too.
+// TestNobodyWaitsForAHoldWhoseKeyIsGone: a waiter of the holder's own client does not ask Redis, so the
+// client must ask about the hold. Within MaxPoll the waiter goes on, and the holder is told.
 func TestNobodyWaitsForAHoldWhoseKeyIsGone(t *testing.T) {
 	takes := map[string]func(*lock.Mutex) (*lock.Held, error){
 		"renewed": func(m *lock.Mutex) (*lock.Held, error) { return m.Lock(context.Background()) },
@@ -82,7 +82,7 @@ func requireGoneIsNoticed(t *testing.T, lease time.Duration, kind string, take f
 	held, err := take(m)
 	require.NoError(t, err)
 	got := make(chan *lock.Held, 2)
-	for range 2 { // the second is first in line once the first has got it
+	for range 2 { // the second waiter is first in line once the first has the lock
 		go func() {
 			held, err := waits.Lock(ctx)
 			if err != nil {
@@ -98,7 +98,7 @@ func requireGoneIsNoticed(t *testing.T, lease time.Duration, kind string, take f
 	next := <-got
 	require.LessOrEqual(t, time.Since(gone), poll+10*time.Millisecond)
 	if kind == "mutex" || kind == "fenced" {
-		<-held.Done() // it was asked about
+		<-held.Done() // the client has asked Redis about the hold
 		require.LessOrEqual(t, time.Since(gone), poll+10*time.Millisecond)
 	}
 	require.NoError(t, next.Unlock(ctx))
@@ -108,10 +108,11 @@ func requireGoneIsNoticed(t *testing.T, lease time.Duration, kind string, take f
 	require.NoError(t, c.Close(ctx))
 }
 
-// asked is about how many holds Redis was asked.
-func asked(c *lock.Client) int { return int(c.Stats().Renewal.Sizes.Sum) }
+// countRenewed returns how many holds all renewal requests of c had together.
+func countRenewed(c *lock.Client) int { return int(c.Stats().Renewal.Sizes.Sum) }
 
-// requireToldSoon: nobody waits for the hold, and its lease is long or not renewed.
+// requireToldSoon checks that holders are told of a loss within 100 ms, although no caller waits for
+// their locks and no renewal is due.
 func requireToldSoon(t *testing.T, helds ...*lock.Held) {
 	t.Helper()
 	time.Sleep(100 * time.Millisecond)
@@ -236,7 +237,7 @@ func TestAHoldThatIsLivingIsAskedAboutOncePerMaxPoll(t *testing.T) {
 				}
 			}
 			time.Sleep(5 * time.Second)
-			require.Equal(t, 100*round, asked(c))
+			require.Equal(t, 100*round, countRenewed(c))
 		}
 		for _, held := range helds {
 			require.NoError(t, held.Unlock(ctx))

@@ -41,7 +41,7 @@ func TestACopyOfAHeldPanics(t *testing.T) {
 	require.NoError(t, first.Unlock(ctx))
 }
 
-// TestAHeldThatNobodyTookPanics, instead of saying that it is valid.
+// TestAHeldThatNobodyTookPanics, because Valid would be wrong with any answer.
 func TestAHeldThatNobodyTookPanics(t *testing.T) {
 	ctx := bounded.Context(t)
 	for _, x := range []*lock.Held{nil, new(lock.Held)} {
@@ -200,17 +200,17 @@ func TestAHeldsContextHasItsParentsDeadline(t *testing.T) {
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
-// spied is a context that fails the test when it is asked while a mutex is held that the
-// end of a hold needs. That of a Held may end one when it is asked.
-type spied struct {
+// spiedContext is a context that fails the test if its methods are called under a mutex that the end of
+// a hold takes. Otherwise, a method of a Held's context could deadlock, because it may end the hold.
+type spiedContext struct {
 	context.Context
-	held func() bool
-	t    *testing.T
+	isHeld func() bool // the mutex is held
+	t      *testing.T
 }
 
-func (c spied) look() {
-	for range 200 { // another goroutine may have it for a moment
-		if !c.held() {
+func (c spiedContext) requireNotHeld() {
+	for range 200 { // another goroutine may hold the mutex for a moment
+		if !c.isHeld() {
 			return
 		}
 		time.Sleep(time.Millisecond)
@@ -218,10 +218,13 @@ func (c spied) look() {
 	c.t.Errorf("a context is asked under a mutex:\n%s", debug.Stack())
 }
 
-func (c spied) Err() error                          { c.look(); return c.Context.Err() }
-func (c spied) Done() <-chan struct{}               { c.look(); return c.Context.Done() }
-func (c spied) Deadline() (at time.Time, some bool) { c.look(); return c.Context.Deadline() }
-func (c spied) Value(key any) any                   { c.look(); return c.Context.Value(key) }
+func (c spiedContext) Err() error            { c.requireNotHeld(); return c.Context.Err() }
+func (c spiedContext) Done() <-chan struct{} { c.requireNotHeld(); return c.Context.Done() }
+func (c spiedContext) Deadline() (at time.Time, some bool) {
+	c.requireNotHeld()
+	return c.Context.Deadline()
+}
+func (c spiedContext) Value(key any) any { c.requireNotHeld(); return c.Context.Value(key) }
 
 // taken is a Held or a MultiHeld.
 type taken interface {
@@ -244,7 +247,7 @@ func TestNoContextIsAskedUnderTheMutexesOfTheTables(t *testing.T) {
 	locked := func() bool {
 		return red.Line().Locked() || slices.ContainsFunc(all, func(m *lock.Mutex) bool { return lock.Table(lock.ClientOf(m)).Locked() })
 	}
-	spy := func(ctx context.Context) context.Context { return spied{ctx, locked, t} }
+	spy := func(ctx context.Context) context.Context { return spiedContext{ctx, locked, t} }
 	sem, latch := c.Semaphore("s"), c.CountDownLatch("l")
 	ctx := context.Background()
 	_, err = sem.TrySet(ctx, 1)
@@ -394,8 +397,8 @@ func TestMaxHoldEndsALockThatIsRenewed(t *testing.T) {
 	})
 }
 
-// TestNoLeaseLastsBeyondMaxHold: what Redis keeps for longer than the holder would lock out all
-// others, although nobody holds it.
+// TestNoLeaseLastsBeyondMaxHold: after MaxHold the holder has lost the lock, so a longer lease would
+// keep others out for nothing.
 func TestNoLeaseLastsBeyondMaxHold(t *testing.T) {
 	const lease, maxHold = time.Second, 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {

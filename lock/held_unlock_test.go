@@ -69,8 +69,8 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 					require.Zero(t, c.Stats().Held, "Close does not wait for it")
 					fixture.AwaitGone(t, s, lk.Key)
 					require.ErrorIs(t, bounded.Receive(t, extended), lock.ErrNotHeld)
-					// What comes after the release does no harm, and the next
-					// holder has the lock to itself.
+					// A request that arrives after the release does no harm:
+					// the next holder has the lock alone.
 					next, err := lk.Lock(ctx)
 					require.NoError(t, err)
 					st.LetThrough()
@@ -216,8 +216,8 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 	require.Empty(t, lost)
 }
 
-// TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd: what is
-// known of the hold says how long Redis may have it.
+// TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd: the
+// client knows how long Redis may keep this hold.
 func TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)

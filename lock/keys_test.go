@@ -33,13 +33,14 @@ func scoreOf(t *testing.T, s *redistest.Server, key, field string) float64 {
 	return score
 }
 
-// javaHolds makes a Redisson holder of key, javaWaits a waiter whose turn is
-// waited for until the given time.
+// javaHolds puts a holder of key into Redis, as a Redisson client leaves it there.
 func javaHolds(t *testing.T, s *redistest.Server, key string) {
 	fixture.Do(t, s, "HSET", key, javaOwner, 1)
 	fixture.Do(t, s, "PEXPIRE", key, 30_000)
 }
 
+// javaWaits puts a waiter for key into the queue, as a Redisson client does. Others let it go first
+// until the given time.
 func javaWaits(t *testing.T, s *redistest.Server, key, field string, until time.Time) {
 	queue, scores, _, _ := fairKeys(key)
 	fixture.Do(t, s, "ZADD", scores, until.UnixMilli(), field)
@@ -48,8 +49,7 @@ func javaWaits(t *testing.T, s *redistest.Server, key, field string, until time.
 
 const javaOwner = "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:42"
 
-// javaID is the id of a permit that Redisson gives out, and javaMember what it has
-// in Redis.
+// javaID returns the id of a permit as Redisson gives it to a caller, and its member in Redis.
 func javaID(n byte) (id, member string) {
 	member = string(bytes.Repeat([]byte{n}, 16))
 	return hex.EncodeToString([]byte(member)), member
@@ -58,7 +58,7 @@ func javaID(n byte) (id, member string) {
 // javaNever is Redisson's deadline of a permit without a lease.
 const javaNever int64 = 922337203685477
 
-// requirePermits checks what there is of a semaphore.
+// requirePermits checks how many permits of a semaphore are available and taken.
 func requirePermits(t *testing.T, sem *lock.PermitSemaphore, available, taken int64) {
 	t.Helper()
 	info, err := sem.Inspect(context.Background())

@@ -78,8 +78,8 @@ func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
 	return done == 1, err
 }
 
-func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script, refuse bool, args ...any) (int64, error) {
-	return newRecorded(l.c, op, l.name, wire.Once{Script: s, Args: args}).count(ctx, refuse)
+func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script, refusedByClose bool, args ...any) (int64, error) {
+	return newRecorded(l.c, op, l.name, wire.Once{Script: s, Args: args}).runForNumber(ctx, refusedByClose)
 }
 
 // Wait returns nil when the latch is open, at once if it is open now (P21). A message

@@ -30,7 +30,7 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 	set, err := latch.TrySet(ctx, 3)
 	require.NoError(t, err)
 	require.True(t, set)
-	hears(t, psc, "1")
+	requireMessage(t, psc, "1")
 	set, err = latch.TrySet(ctx, 5)
 	require.NoError(t, err)
 	require.False(t, set)
@@ -49,7 +49,7 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	require.NoError(t, latch.CountDown(ended), "it works under a cancelled context")
-	hears(t, psc, "0")
+	requireMessage(t, psc, "0")
 	for range cap(done) {
 		require.NoError(t, bounded.Receive(t, done))
 	}

@@ -365,7 +365,7 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 	require.Contains(t, log.String(), "no connection to Redis")
 	refuse.Store(false)
 	require.NoError(t, held.Unlock(t.Context()))
-	// Dials that were under way may have connected between those that were refused.
+	// A dial that was under way may have succeeded between two refused dials.
 	n := strings.Count(log.String(), "connected to Redis again")
 	require.NotZero(t, n, log.String())
 	require.Equal(t, n, strings.Count(log.String(), "no connection to Redis"), log.String())
@@ -375,7 +375,7 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 	require.Len(t, where.FindAllString(log.String(), -1), 2*n, "each line says where:\n%s", log.String())
 }
 
-// A Cluster of which no node answers has no server that could be named.
+// TestAClusterThatIsNotFoundIsToldOfInTheLog, without a server, because no node has answered.
 func TestAClusterThatIsNotFoundIsToldOfInTheLog(t *testing.T) {
 	t.Parallel()
 	var log fixture.Log

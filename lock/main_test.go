@@ -7,7 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Those that are parallel wait, mostly. The command line may say otherwise.
+	// Parallel tests mostly wait, so eight may run at once. -parallel still wins.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}

@@ -59,19 +59,19 @@ func newManyWorld(t *testing.T, s *redistest.Server, prefix string) *manyWorld {
 	return w
 }
 
-// says is what is comparable of a result.
-func (w *manyWorld) says(held *lock.Held, err error) string {
+// describe returns the result of a try as a text. Equal results of different worlds have equal texts.
+func (w *manyWorld) describe(held *lock.Held, err error) string {
 	if err == nil {
 		return fmt.Sprintf("held %s %d times, %t", strings.TrimPrefix(held.Name(), w.prefix), held.Count(), held.Valid())
 	}
 	var refused *lock.HeldError
-	if errors.As(err, &refused) { // the rest of its lease is another one
+	if errors.As(err, &refused) { // without the TTL, which differs
 		return "refused " + strings.TrimPrefix(refused.Name, w.prefix)
 	}
 	return strings.ReplaceAll(err.Error(), w.prefix, "")
 }
 
-// counts are the hooks that were called, and the calls that were counted.
+// counts returns, as a text, how many hooks were called and how the calls were counted.
 func (w *manyWorld) counts() string {
 	s := w.c.Stats()
 	return fmt.Sprint(w.acquired.Load(), w.failed.Load(), w.released.Load(), s.Calls, s.Held)
@@ -128,7 +128,7 @@ func TestManyIsALoopOfTryLock(t *testing.T) {
 			}
 			cancel()
 			for _, try := range tries {
-				says[i] = append(says[i], w.says(try.Held, try.Err))
+				says[i] = append(says[i], w.describe(try.Held, try.Err))
 			}
 			helds := append(heldOf(tries), before...)
 			errs := make([]error, len(helds))
@@ -218,8 +218,8 @@ func TestAtMost512RequestsOfManyAreUnderWay(t *testing.T) {
 	})
 }
 
-// TestAContextThatEndsAmongManyLeavesNothing: what was taken before is held, and no more than that
-// is in Redis.
+// TestAContextThatEndsAmongManyLeavesNothing: Redis has exactly the locks whose tries succeeded
+// before.
 func TestAContextThatEndsAmongManyLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -300,7 +300,8 @@ func TestAServerThatIsPausedAmongManyMakesOutcomesUnknown(t *testing.T) {
 	})
 }
 
-// TestCloseAmongManyRefusesWhatIsNotTakenYet, and waits for the rest as for that of any caller.
+// TestCloseAmongManyRefusesWhatIsNotTakenYet, and waits until the locks that were taken
+// are unlocked.
 func TestCloseAmongManyRefusesWhatIsNotTakenYet(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)

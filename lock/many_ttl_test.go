@@ -82,7 +82,7 @@ func TestTTLManyOfAServerThatIsSilent(t *testing.T) {
 	})
 }
 
-// What was answered before ctx ended stays answered.
+// TestTTLManyKeepsTheAnswersThatCameInTime: the end of ctx gives an error to the other names only.
 func TestTTLManyKeepsTheAnswersThatCameInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)

@@ -138,7 +138,7 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 		if err == nil {
 			return held, nil
 		}
-		if !t.Wait || !p.passing(ctx, err) {
+		if !t.Wait || !p.mayRetry(ctx, err) {
 			if wait.Ended(ctx) != nil && last != nil && !errors.Is(err, ErrNotAcquired) {
 				err = &waitError{name: m.members[p.at].name, errs: []error{err, last}}
 			}
@@ -152,7 +152,8 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 }
 
 // firstLike returns the first member that is a lock of the same client and name as member i. If member i
-// is the reader of a RWMutex whose writer is also a member, that is the writer: who reads cannot write.
+// is the reader of a RWMutex whose writer is also a member, firstLike returns the writer, because an
+// owner that reads cannot get the writer.
 func (m *MultiLock) firstLike(i int) int {
 	return slices.IndexFunc(m.members, func(x *Mutex) bool { return x.c == m.members[i].c && x.name == m.members[i].name })
 }
@@ -163,11 +164,11 @@ func (m *MultiLock) random() *rand.Rand { return m.members[0].c.random }
 // first. Early passes do not wait at all. Later passes wait longer and longer, up
 // to Redisson's limit.
 func passLimit(r *rand.Rand, n int, lease time.Duration, members int) time.Duration {
-	const polite, shortest, longest = 3, 25 * time.Millisecond, 1500 * time.Millisecond
-	if n < polite {
+	const notWaiting, shortest, longest = 3, 25 * time.Millisecond, 1500 * time.Millisecond
+	if n < notWaiting {
 		return 0
 	}
-	d := min(shortest<<min(n-polite, 10), longest)
+	d := min(shortest<<min(n-notWaiting, 10), longest)
 	if lease > 0 { // LockFor: most of the lease is for the work
 		d = min(d, lease/time.Duration(4*members))
 	}
@@ -213,7 +214,7 @@ func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
 		p.giveUp(ctx)
 		return nil, &UnknownError{Op: "acquire", Name: p.m.members[p.at].name, Err: errTooLate}
 	}
-	return x.given(), nil
+	return x.newMultiHeld(), nil
 }
 
 // take takes the member p.at.
@@ -242,8 +243,8 @@ func (p *pass) giveUp(ctx context.Context) {
 	giveUp(ctx, slices.DeleteFunc(p.taken, func(x *hold.Held) bool { return x == nil }))
 }
 
-// passing reports whether another pass may succeed after this error.
-func (p *pass) passing(ctx context.Context, err error) bool {
+// mayRetry reports whether another pass may succeed after this error.
+func (p *pass) mayRetry(ctx context.Context, err error) bool {
 	switch {
 	case wait.Ended(ctx) != nil:
 		return false

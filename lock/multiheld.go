@@ -30,17 +30,17 @@ import (
 // token, because the token counters of its members' servers are independent.
 type MultiHeld struct{ *multiHold }
 
-// multiHold is the hold of a MultiHeld. What watches the members refers to it, and not to the MultiHeld,
-// so the garbage collector finds a MultiHeld that nobody can unlock.
+// multiHold is the hold of a MultiHeld. The callbacks of its members refer to the multiHold and not to the
+// MultiHeld, so the garbage collector can collect a MultiHeld that the user has forgotten.
 type multiHold struct {
 	// immutable
-	from         *founding     // of a RedLock; nil for a MultiLock
+	from         *founding     // the attempt that made it; nil for a MultiLock
 	need         int           // how many of parts must be held
 	spare        int           // how many of the lock's members need not answer at Unlock
 	inOrder      bool          // Unlock releases the first part last
 	spareTimeout time.Duration // how long Unlock waits for the members that need not answer
 	owner        owner.Owner
-	wake         func() // called when Unlock has released it; or nil
+	wake         func() // called at the end of Unlock; or nil
 
 	state atomic.Uint32
 	watch watch.Watch
@@ -51,7 +51,7 @@ type multiHold struct {
 	retakes   map[int]*retake // of parts that have ended, by their index in parts
 	forgotten bool            // see forget
 	cause     *LostError      // why the MultiHeld was lost; nil before
-	at        time.Time       // when it was lost
+	lostAt    time.Time       // zero before
 	timer     *time.Timer     // runs atDeadline, at the deadline or before; nil if the ends of the parts suffice
 }
 
@@ -66,7 +66,7 @@ const (
 // Valid reports whether enough members are held now: not unlocked, not lost,
 // and trusted by the clock; see Held.Valid.
 func (x *MultiHeld) Valid() bool {
-	x.used()
+	x.mustBeMade()
 	return x.valid()
 }
 
@@ -77,11 +77,11 @@ func (x *multiHold) valid() bool { return x.state.Load() == isHeld && x.members(
 // server was restarted can come back; see NewRedLock. A member that did not vote
 // for the hold is never added.
 func (x *MultiHeld) Members() int {
-	x.used()
+	x.mustBeMade()
 	return x.members()
 }
 
-func (x *multiHold) members() int { return quorum.CountValid(x.present(), time.Now()) }
+func (x *multiHold) members() int { return quorum.CountValid(x.currentParts(), time.Now()) }
 
 // Deadline returns the end of trust as it is now. For a MultiLock, it is the
 // earliest end of its members. For a RedLock, it is the time at which fewer than
@@ -89,20 +89,20 @@ func (x *multiHold) members() int { return quorum.CountValid(x.present(), time.N
 // run at different speeds. Renewals move the end later. Once the lock is lost,
 // Deadline returns a time not after the loss.
 func (x *MultiHeld) Deadline() time.Time {
-	x.used()
-	if end, ok := quorum.Deadline(x.present(), x.need); ok {
+	x.mustBeMade()
+	if end, ok := quorum.Deadline(x.currentParts(), x.need); ok {
 		return end
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.at // zero if the loss is just about to be told
+	return x.lostAt // zero if the loss is just about to be told
 }
 
 // Done returns a channel that is closed when the MultiHeld is lost, when Unlock
 // is called, or when the client of a member that it needs begins to close. Err
 // tells which. Done looks at the clock; see Held.Err.
 func (x *MultiHeld) Done() <-chan struct{} {
-	x.used()
+	x.mustBeMade()
 	x.watch.Look()
 	return x.watch.Done()
 }
@@ -111,9 +111,9 @@ func (x *MultiHeld) Done() <-chan struct{} {
 // the MultiHeld is lost, Err returns a *LostError that names the member whose
 // loss ended it. Err looks at the clock; see Held.Err.
 func (x *MultiHeld) Err() error {
-	x.used()
+	x.mustBeMade()
 	if x.state.Load() != isHeld {
-		return notHeldError(x.present()[0].Hold.Name())
+		return notHeldError(x.currentParts()[0].Hold.Name())
 	}
 	x.watch.Look()
 	if cause := x.lost(); cause != nil {
@@ -134,7 +134,7 @@ func (x *multiHold) lost() *LostError {
 // MultiHeld is lost. In the last two cases context.Cause is what Err returns.
 // Contexts that are derived from it may end a little later; see Held.Context.
 func (x *MultiHeld) Context(parent context.Context) context.Context {
-	x.used()
+	x.mustBeMade()
 	return x.watch.Context(parent)
 }
 
@@ -152,9 +152,9 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 // may then be called again, and the members' clients keep trying. ErrNotHeld:
 // this MultiHeld was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
-	x.used()
+	x.mustBeMade()
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
-		return notHeldError(x.present()[0].Hold.Name())
+		return notHeldError(x.currentParts()[0].Hold.Name())
 	}
 	x.mu.Lock()
 	cause, parts := x.cause, x.parts

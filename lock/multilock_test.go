@@ -550,7 +550,8 @@ func TestAMultiHeldWhoseClientClosesTellsThatOnce(t *testing.T) {
 	})
 }
 
-// TestALostRedLockTellsEachLossOnce: its trust ends a little before that of its members.
+// TestALostRedLockTellsEachLossOnce, although its trust ends a little before the trust in its
+// members.
 func TestALostRedLockTellsEachLossOnce(t *testing.T) {
 	for after, lost := range map[time.Duration]int{0: 1, time.Second: 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // part is a member's hold.
 type part = quorum.Grant[*hold.Held]
 
-// given returns what the user gets of x, which is watched.
-func (x *multiHold) given() *MultiHeld {
+// newMultiHeld returns the MultiHeld that the user gets. x has been started.
+func (x *multiHold) newMultiHeld() *MultiHeld {
 	held := &MultiHeld{x}
 	if slices.ContainsFunc(x.parts, func(p part) bool { return p.Hold.DropsForgotten() }) {
 		runtime.AddCleanup(held, (*multiHold).forget, x)
@@ -42,9 +42,9 @@ func (x *multiHold) forget() {
 func (x *multiHold) start() {
 	x.watch.Init((*multiSubject)(x))
 	for seat, p := range x.parts {
-		x.follow(seat, p)
+		x.watchPart(seat, p)
 	}
-	if x.from != nil { // it ends before its parts do, because of the allowance for clocks
+	if x.from != nil { // a RedLock ends before its parts do, see drift
 		x.mu.Lock()
 		end, _ := quorum.Deadline(x.parts, x.need)
 		x.timer = time.AfterFunc(time.Until(end), x.atDeadline)
@@ -52,20 +52,20 @@ func (x *multiHold) start() {
 	}
 }
 
-// follow makes the end of a part call partEnded.
-func (x *multiHold) follow(seat int, p part) {
+// watchPart makes the end of a part call partEnded.
+func (x *multiHold) watchPart(seat int, p part) {
 	p.Hold.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
 }
 
-// used panics if no call has returned x.
-func (x *MultiHeld) used() {
+// mustBeMade panics if no call has returned x.
+func (x *MultiHeld) mustBeMade() {
 	if x == nil || x.multiHold == nil {
 		panic("lock: this MultiHeld is nil or zero: check the error of Lock, and use the MultiHeld that it returned")
 	}
 }
 
-// present returns the parts as they are now.
-func (x *multiHold) present() []part {
+// currentParts returns the parts as they are now.
+func (x *multiHold) currentParts() []part {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.parts
@@ -85,7 +85,7 @@ func (x *multiHold) partEnded(seat int, err error) {
 		x.retakeLocked(seat, cause.Reason)
 		if x.timer != nil {
 			end, _ := quorum.Deadline(x.parts, x.need)
-			x.timer.Reset(time.Until(end)) // the loss has moved it earlier
+			x.timer.Reset(time.Until(end)) // the loss has moved the deadline earlier
 		}
 	}
 	x.mu.Unlock()
@@ -94,7 +94,8 @@ func (x *multiHold) partEnded(seat int, err error) {
 	}
 }
 
-// atDeadline is called at the deadline as it was known. Renewals may have moved it later since.
+// atDeadline is called at the deadline as it was known. Renewals may have moved the
+// deadline later since.
 func (x *multiHold) atDeadline() {
 	if x.state.Load() != isHeld {
 		return
@@ -128,7 +129,7 @@ func (x *multiHold) look() error {
 		if cause := x.lost(); cause != nil {
 			return cause
 		}
-		parts := x.present()
+		parts := x.currentParts()
 		if quorum.CountValid(parts, time.Now()) >= x.need || x.loseIf(parts, x.whyNotValid(parts)) {
 			break
 		}
@@ -176,7 +177,7 @@ func (x *multiHold) loseIf(parts []part, cause *LostError) bool {
 		x.mu.Unlock()
 		return true
 	}
-	x.cause, x.at = cause, time.Now()
+	x.cause, x.lostAt = cause, time.Now()
 	parts = x.parts
 	x.endRetakesLocked()
 	x.mu.Unlock()

@@ -139,8 +139,8 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 	}
 }
 
-// TestForceUnlockOfReadersLeavesOneThatCameMeanwhile: it frees those that it has
-// seen.
+// TestForceUnlockOfReadersLeavesOneThatCameMeanwhile: it removes only the readers
+// that it has seen at its beginning.
 func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)

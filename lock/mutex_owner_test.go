@@ -75,7 +75,7 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 						}
 					}
 					require.Equal(t, 0, c.Stats().Waiting)
-					require.Equal(t, 0, callers(c), "nothing is left of them")
+					require.Equal(t, 0, countCallers(c), "nothing is left of them")
 				})
 			}
 		}
@@ -100,7 +100,7 @@ func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 		})
 	}
 	bounded.Wait(t, &wg)
-	require.Zero(t, callers(c))
+	require.Zero(t, countCallers(c))
 	require.NoError(t, held.Unlock(ctx))
 }
 
@@ -121,7 +121,7 @@ func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
 		_, err := c.Mutex("m").TryLock(owner)
 		first <- err
 	}()
-	require.Eventually(t, func() bool { return callers(c) == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return countCallers(c) == 1 }, time.Minute, time.Millisecond)
 	short, cancel := context.WithTimeout(owner, 50*time.Millisecond)
 	defer cancel()
 	_, err := c.Mutex("m").TryLock(short)
@@ -167,8 +167,8 @@ func TestTwoRedLockCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 	}
 }
 
-// callers is how many owners' calls, and queues, c has in mind.
-func callers(c *lock.Client) int {
+// countCallers returns how many owners with a call, and how many queues, the table of c has.
+func countCallers(c *lock.Client) int {
 	n := lock.Table(c).Counts()
 	return n.Owners + n.Queues
 }
@@ -201,7 +201,7 @@ func TestAWaiterReentersWhenItsOwnerGetsTheLockWhereverItStands(t *testing.T) {
 			owner := lock.WithOwner(ctx, "the same")
 			n := 0
 			inLine := func(take func() (*lock.Held, error)) chan result {
-				done := inLine(t, c, take)
+				done := startWaiting(t, c, take)
 				n++
 				require.Eventually(t, func() bool { // a FairMutex has its line in Redis
 					queue := fixture.Do(t, s, "LLEN", "redisson_lock_queue:{"+name+"}")
@@ -213,12 +213,12 @@ func TestAWaiterReentersWhenItsOwnerGetsTheLockWhereverItStands(t *testing.T) {
 			w := inLine(func() (*lock.Held, error) { return other(ctx, c, name) })
 			b := inLine(func() (*lock.Held, error) { return tc.second(owner, c, name) })
 			require.NoError(t, before.Unlock(ctx))
-			first := soon(t, a, "the first of the line")
-			second := soon(t, b, "the re-entry")
+			first := receiveHeld(t, a, "the first of the line")
+			second := receiveHeld(t, b, "the re-entry")
 			require.Empty(t, w, "another holds it")
 			require.NoError(t, first.Unlock(ctx))
 			require.NoError(t, second.Unlock(ctx))
-			last := soon(t, w, "the one between")
+			last := receiveHeld(t, w, "the one between")
 			require.NoError(t, last.Unlock(ctx))
 			fixture.AwaitGone(t, s, name)
 		})
@@ -260,14 +260,14 @@ func TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt(t *testing
 			if tc.name == "reads again" {
 				other = lockWriting
 			}
-			w := inLine(t, c, func() (*lock.Held, error) { return other(ctx, c, name) })
+			w := startWaiting(t, c, func() (*lock.Held, error) { return other(ctx, c, name) })
 			toDrop.Store(tc.script)
 			done := make(chan result, 1)
 			go func() {
 				inner, err := tc.inner(outer.Context(ctx), c, name)
 				done <- result{inner, err}
 			}()
-			inner := soon(t, done, "the re-entry")
+			inner := receiveHeld(t, done, "the re-entry")
 			select {
 			case <-lost:
 			default:
@@ -275,7 +275,7 @@ func TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt(t *testing
 			}
 			require.NoError(t, inner.Unlock(ctx))
 			require.NoError(t, outer.Unlock(ctx))
-			last := soon(t, w, "the one that waited")
+			last := receiveHeld(t, w, "the one that waited")
 			require.NoError(t, last.Unlock(ctx))
 		})
 	}
@@ -291,11 +291,11 @@ func TestAReaderThatWantsToWriteIsRefusedWhereverItStands(t *testing.T) {
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	owner := lock.WithOwner(ctx, "the same")
-	a := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Reader().Lock(owner) })
-	w := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(ctx) })
-	b := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(owner) })
+	a := startWaiting(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Reader().Lock(owner) })
+	w := startWaiting(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(ctx) })
+	b := startWaiting(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(owner) })
 	require.NoError(t, before.Unlock(ctx))
-	reading := soon(t, a, "the reader")
+	reading := receiveHeld(t, a, "the reader")
 	select {
 	case r := <-b:
 		require.ErrorIs(t, r.err, lock.ErrUpgrade)
@@ -303,7 +303,7 @@ func TestAReaderThatWantsToWriteIsRefusedWhereverItStands(t *testing.T) {
 		t.Fatal("it waits for itself")
 	}
 	require.NoError(t, reading.Unlock(ctx))
-	writing := soon(t, w, "the writer")
+	writing := receiveHeld(t, w, "the writer")
 	require.NoError(t, writing.Unlock(ctx))
 }
 
@@ -326,7 +326,7 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 		held *lock.MultiHeld
 		err  error
 	}
-	inLine := func(t *testing.T, r *lock.RedLock, ctx context.Context) chan result {
+	startWaiting := func(t *testing.T, r *lock.RedLock, ctx context.Context) chan result {
 		before := r.Line().Len()
 		done := make(chan result, 1)
 		go func() {
@@ -336,7 +336,7 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 		require.Eventually(t, func() bool { return r.Line().Len() == before+1 }, time.Minute, time.Millisecond)
 		return done
 	}
-	soon := func(t *testing.T, done chan result, what string) *lock.MultiHeld {
+	receiveHeld := func(t *testing.T, done chan result, what string) *lock.MultiHeld {
 		select {
 		case r := <-done:
 			require.NoError(t, r.err, what)
@@ -352,16 +352,16 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 		require.NoError(t, err)
 		r, _ := process(t.Name())
 		owner := lock.WithOwner(ctx, "the same")
-		a := inLine(t, r, owner)
-		w := inLine(t, r, ctx)
-		b := inLine(t, r, owner)
+		a := startWaiting(t, r, owner)
+		w := startWaiting(t, r, ctx)
+		b := startWaiting(t, r, owner)
 		require.NoError(t, before.Unlock(ctx))
-		first := soon(t, a, "the first of the line")
-		second := soon(t, b, "the re-entry")
+		first := receiveHeld(t, a, "the first of the line")
+		second := receiveHeld(t, b, "the re-entry")
 		require.Empty(t, w, "another holds it")
 		require.NoError(t, first.Unlock(ctx))
 		require.NoError(t, second.Unlock(ctx))
-		require.NoError(t, soon(t, w, "the one between").Unlock(ctx))
+		require.NoError(t, receiveHeld(t, w, "the one between").Unlock(ctx))
 	})
 	t.Run("through its members", func(t *testing.T) {
 		_, others := process(t.Name())
@@ -384,8 +384,8 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 			}()
 			require.Eventually(t, func() bool { return lock.ClientOf(members[i]).Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 		}
-		w := inLine(t, r, ctx)
-		b := inLine(t, r, owner)
+		w := startWaiting(t, r, ctx)
+		b := startWaiting(t, r, owner)
 		for _, held := range before {
 			require.NoError(t, held.Unlock(ctx))
 		}
@@ -393,13 +393,13 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 		for _, got := range alone {
 			ours = append(ours, bounded.Receive(t, got))
 		}
-		whole := soon(t, b, "the lock of who has a quorum of its members")
+		whole := receiveHeld(t, b, "the lock of who has a quorum of its members")
 		require.Empty(t, w, "another holds it")
 		require.NoError(t, whole.Unlock(ctx))
 		for _, held := range ours {
 			require.NoError(t, held.Unlock(ctx))
 		}
-		require.NoError(t, soon(t, w, "the other").Unlock(ctx))
+		require.NoError(t, receiveHeld(t, w, "the other").Unlock(ctx))
 	})
 }
 
@@ -413,7 +413,7 @@ func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 	m := c.RWMutex(name)
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
-	reader := inLine(t, c, func() (*lock.Held, error) { return m.Reader().Lock(leaving) })
+	reader := startWaiting(t, c, func() (*lock.Held, error) { return m.Reader().Lock(leaving) })
 	tries := c.Stats().Tries
 	_, err = m.Reader().TryLock(ctx)
 	var other *lock.HeldError
@@ -447,7 +447,7 @@ func TestATryBehindAWriterThatWaitsIsRefusedWithTheTTLThatTheWriterKnows(t *test
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	m := c.RWMutex(name)
-	writer := inLine(t, c, func() (*lock.Held, error) { return m.Writer().Lock(ctx) })
+	writer := startWaiting(t, c, func() (*lock.Held, error) { return m.Writer().Lock(ctx) })
 	for what, try := range map[string]func(context.Context) (*lock.Held, error){"read": m.Reader().TryLock, "write": m.Writer().TryLock} {
 		require.Eventually(t, func() bool { // the writer may not be where it learns it yet
 			_, err := try(ctx)
@@ -458,6 +458,6 @@ func TestATryBehindAWriterThatWaitsIsRefusedWithTheTTLThatTheWriterKnows(t *test
 		}, time.Minute, time.Millisecond, what)
 	}
 	require.NoError(t, before.Unlock(ctx))
-	held := soon(t, writer, "the writer")
+	held := receiveHeld(t, writer, "the writer")
 	require.NoError(t, held.Unlock(ctx))
 }

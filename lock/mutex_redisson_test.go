@@ -21,17 +21,17 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// java is one thread of a Redisson client: what it does to Redis, in our words.
-// Version 3.13 unlocks in one script; current ones note the result in a latch
-// key, so that a repeated request has the same answer.
+// java is one thread of a Redisson client, with the commands that it sends to Redis.
+// Version 3.13 unlocks with one script. Current versions also keep the result in a
+// latch key, so that a repeated request has the same answer.
 type java struct {
 	t       *testing.T
 	s       *redistest.Server
 	name    string
 	thread  string // <uuid>:<thread id>
-	latched bool
+	latched bool   // it has a latch key
 	lease   time.Duration
-	unlocks int
+	unlocks int // so far
 }
 
 var javas = map[string]bool{"3.13": false, "current": true}
@@ -53,7 +53,7 @@ func (j *java) eval(text string, keys []string, args ...any) any {
 	return fixture.Do(j.t, j.s, "EVAL", append(all, args...)...)
 }
 
-// tryLock answers nil, or the PTTL of who holds it.
+// tryLock returns nil if j got the lock, and otherwise the PTTL of the lock.
 func (j *java) tryLock() any {
 	return j.eval(`
 		local free = redis.call('exists', KEYS[1]) == 0
@@ -65,8 +65,7 @@ func (j *java) tryLock() any {
 		return nil`, []string{j.name}, j.lease.Milliseconds(), j.thread)
 }
 
-// lock waits for the channel's messages, as Redisson does, and for no more
-// than the TTL that it was told.
+// lock waits as Redisson does: for a message of the channel, and for the TTL at most.
 func (j *java) lock(ctx context.Context) error {
 	if j.tryLock() == nil {
 		return nil
@@ -97,7 +96,7 @@ func (j *java) lock(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unlock answers 1 released, 0 still held, nil not the holder.
+// unlock returns 1 if the lock is released, 0 if j still holds it, and nil if j was not the holder.
 func (j *java) unlock() any {
 	unlock := `
 		if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
@@ -130,7 +129,7 @@ func (j *java) unlock() any {
 	return answer
 }
 
-// renew is what the watchdog of j's client does: 1, or 0 if j does not hold it.
+// renew renews the lock as the watchdog of j's client does. It returns 1, or 0 if j does not hold the lock.
 func (j *java) renew() any {
 	return j.eval(`
 		if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
@@ -154,11 +153,11 @@ func (j *java) forceUnlock() any {
 func watchTTL(t *testing.T, s *redistest.Server, name string) (stop func()) {
 	conn, err := s.Dial()
 	require.NoError(t, err)
-	var over atomic.Bool
+	var stopped atomic.Bool
 	var wg sync.WaitGroup
 	seen := 0
 	wg.Go(func() {
-		for !over.Load() {
+		for !stopped.Load() {
 			pttl, err := redis.Int(conn.Do("PTTL", name))
 			if err != nil || pttl == -1 {
 				t.Errorf("PTTL %d, %v", pttl, err)
@@ -170,15 +169,15 @@ func watchTTL(t *testing.T, s *redistest.Server, name string) (stop func()) {
 		}
 	})
 	return func() {
-		over.Store(true)
+		stopped.Store(true)
 		bounded.Wait(t, &wg)
 		conn.Close()
 		require.Positive(t, seen, "it was never seen held")
 	}
 }
 
-// Nobody polls here: our waiters look again after an hour, Java's after 30 s. So
-// each release, theirs and ours, must wake the other side.
+// TestRedissonAndWeTakeTurns, although no waiter polls: ours would try again after an hour, Java's after
+// 30 s. So every release of one side must wake the other side.
 func TestRedissonAndWeTakeTurns(t *testing.T) {
 	for version, latched := range javas {
 		t.Run(version, func(t *testing.T) {
@@ -308,7 +307,7 @@ func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 	bounded.Wait(t, wg)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 
-	require.Nil(t, j.tryLock()) // and the other way round
+	require.Nil(t, j.tryLock()) // now our ForceUnlock of a lock of Redisson
 	forced, err := holder.Mutex(t.Name()).ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, forced)
@@ -336,16 +335,16 @@ func TestRedissonsRenewalKeepsOurWaiterWaiting(t *testing.T) {
 		require.EqualValues(t, 1, j.renew())
 	}
 	owned.Store(false)
-	// It dies without a word; its TTL ends.
+	// Java renews no more, so the lock ends with its lease.
 	bounded.Wait(t, wg)
 }
 
-// TestAStringWithATTLIsAnothersLock: what redsync, redislock and SET NX PX make is
-// waited for, refused with its TTL, shown as foreign, and never deleted.
+// TestAStringWithATTLIsAnothersLock: redsync, redislock and SET NX PX make such strings. Lock waits for
+// them, TryLock is refused with their TTL, Inspect calls them foreign, and ForceUnlock leaves them.
 func TestAStringWithATTLIsAnothersLock(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // no message comes when it ends
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // the other library publishes no message
 	ctx := context.Background()
 	for kind, mu := range fixture.MutexKinds(c, t.Name()) {
 		t.Run(kind, func(t *testing.T) {
@@ -397,7 +396,7 @@ func TestAStringWithATTLIsAnothersLock(t *testing.T) {
 	}
 }
 
-// TestAStringWithoutATTLIsNoLock: a semaphore is one.
+// TestAStringWithoutATTLIsNoLock: it may be a semaphore.
 func TestAStringWithoutATTLIsNoLock(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
@@ -421,7 +420,7 @@ func TestAStringWithoutATTLIsNoLock(t *testing.T) {
 	}
 }
 
-// TestAHoldWhoseKeyIsAStringIsLost, whichever script finds it.
+// TestAHoldWhoseKeyIsAStringIsLost, whichever script of the holder is the first to see the string.
 func TestAHoldWhoseKeyIsAStringIsLost(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Minute}) // no renewal finds it first
@@ -454,7 +453,7 @@ func TestAHoldWhoseKeyIsAStringIsLost(t *testing.T) {
 
 const contended = "contended"
 
-// newStranger is a JVM with so many threads.
+// newStranger returns a JVM with this number of threads, which contend for the Mutex contended.
 func newStranger(t *testing.T, s *redistest.Server, threads int, hold, delay time.Duration) *stranger.Stranger {
 	j, err := stranger.New(stranger.Config{
 		Dial: func() (redis.Conn, error) { return s.Dial() }, Key: contended, Threads: threads, Lease: 30 * time.Second, Wait: 5 * time.Second, Hold: hold, Again: time.Millisecond,
@@ -464,9 +463,9 @@ func newStranger(t *testing.T, s *redistest.Server, threads int, hold, delay tim
 	return j
 }
 
-// gophers lets goroutines of c lock and unlock until ctx ends, and returns what waits for
-// them and how many turns they had.
-func gophers(ctx context.Context, t *testing.T, c *lock.Client, n int, hold time.Duration) func() int {
+// startContending lets n goroutines of c lock and unlock until ctx ends. The function that it returns
+// waits for them, and returns how often they had the lock.
+func startContending(ctx context.Context, t *testing.T, c *lock.Client, n int, hold time.Duration) func() int {
 	var wg sync.WaitGroup
 	turns := make([]int, n)
 	for i := range turns {
@@ -497,20 +496,20 @@ func gophers(ctx context.Context, t *testing.T, c *lock.Client, n int, hold time
 	}
 }
 
-// TestAStrangerHasEverySecondRelease at which it waits, whoever contends with it, and is
-// hardly ever refused. The numbers of threads
-// are odd, because each of its own releases wakes a thread in vain: of an even number, it
-// would be the same ones again and again.
+// TestAStrangerHasEverySecondRelease of our clients for which it waits,
+// whatever clients contend with it, and is hardly ever refused. The numbers of threads are odd. Each
+// release of the stranger wakes one of its own threads in vain, and with an even number it would be the
+// same threads again and again.
 func TestAStrangerHasEverySecondRelease(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	for _, tt := range []struct {
 		name          string
-		clients, each int // goroutines of a client
+		clients, each int // each: goroutines of one client
 		threads       int
-		hold, its     time.Duration
+		hold, its     time.Duration // how long a goroutine holds the lock, and a thread
 		delay         time.Duration // of the JVM; up to a millisecond more
-		unknown       time.Duration // so long the stranger waits before it is known at most
+		unknown       time.Duration // the stranger may wait for so long before our clients know of it
 	}{
 		{"eight clients", 8, 8, 15, 5 * ms, 5 * ms, ms, time.Second},
 		{"one client", 1, 64, 15, 5 * ms, 5 * ms, ms, time.Second},
@@ -536,15 +535,15 @@ func TestAStrangerHasEverySecondRelease(t *testing.T) {
 					c, err := lock.New(s.Pool(0), lock.Config{})
 					require.NoError(t, err)
 					clients = append(clients, c)
-					turns = append(turns, gophers(ctx, t, c, tt.each, tt.hold))
+					turns = append(turns, startContending(ctx, t, c, tt.each, tt.hold))
 				}
 				j := newStranger(t, s, tt.threads, tt.its, tt.delay)
 				known := make(chan stranger.Counts, 1)
 				time.AfterFunc(tt.unknown, func() { known <- j.Counts() })
 				require.NoError(t, j.Run(ctx))
 				sum := 0
-				for _, of := range turns {
-					sum += of()
+				for _, wait := range turns {
+					sum += wait()
 				}
 				n := j.Counts()
 				t.Logf("%+v, ours %d", n, sum)
@@ -561,8 +560,7 @@ func TestAStrangerHasEverySecondRelease(t *testing.T) {
 	}
 }
 
-// TestAStrangerThatHasGoneIsForgotten: after a second and a pause in vain, clients go on as
-// before.
+// TestAStrangerThatHasGoneIsForgotten: after a second and a pause in vain, clients stop deferring to it.
 func TestAStrangerThatHasGoneIsForgotten(t *testing.T) {
 	fixture.SkipSlow(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -575,7 +573,7 @@ func TestAStrangerThatHasGoneIsForgotten(t *testing.T) {
 			c, err := lock.New(s.Pool(0), lock.Config{})
 			require.NoError(t, err)
 			clients = append(clients, c)
-			turns = append(turns, gophers(ctx, t, c, 2, time.Millisecond))
+			turns = append(turns, startContending(ctx, t, c, 2, time.Millisecond))
 		}
 		j := newStranger(t, s, 3, time.Millisecond, time.Millisecond)
 		gone, cancelIt := context.WithTimeout(ctx, 3*time.Second)
@@ -589,16 +587,16 @@ func TestAStrangerThatHasGoneIsForgotten(t *testing.T) {
 		after := clients[0].Stats().Released + clients[1].Stats().Released
 		t.Log(begun, before, after)
 		cancel()
-		for i, of := range turns {
-			of()
+		for i, wait := range turns {
+			wait()
 			require.NoError(t, clients[i].Close(context.Background()))
 		}
 		require.Greater(t, after-before, uint64(2800), "a millisecond each, and some more; beside a stranger it is a third of that")
 	})
 }
 
-// TestATryDoesNotPassAStranger: TryLock, and Lock, right after a release of this client, leave it
-// to the stranger; but a Lock that has no time for that takes what is free.
+// TestATryDoesNotPassAStranger: right after a release of this client, TryLock and Lock leave the lock to
+// the stranger. A Lock whose deadline is too near to wait takes the lock if it is free.
 func TestATryDoesNotPassAStranger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
@@ -623,9 +621,9 @@ func TestATryDoesNotPassAStranger(t *testing.T) {
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
 		})
 		began := time.Now()
-		release() // it is known to be free: nobody was heard to release it
+		release() // no pause: the client has received no message of a release
 		require.Zero(t, time.Since(began))
-		// It is nobody's after that release.
+		// The lock is free after that release, so TryLock pauses.
 		held, err := mu.TryLock(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 5*time.Millisecond, time.Since(began))
@@ -651,7 +649,7 @@ func TestATryDoesNotPassAStranger(t *testing.T) {
 	})
 }
 
-// TestWhatIsKnownOfStrangersIsBounded, however many names they have.
+// TestWhatIsKnownOfStrangersIsBounded, however many names they lock.
 func TestWhatIsKnownOfStrangersIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
@@ -675,7 +673,8 @@ func TestWhatIsKnownOfStrangersIsBounded(t *testing.T) {
 	})
 }
 
-// TestRedissonSeesALabelledFieldAsAForeignOne: it reads no field, so entries are not touched.
+// TestRedissonSeesALabelledFieldAsAForeignOne: Redisson compares whole fields, so the label in ours does
+// not matter.
 func TestRedissonSeesALabelledFieldAsAForeignOne(t *testing.T) {
 	t.Parallel()
 	for version, latched := range javas {
@@ -706,7 +705,7 @@ func TestRedissonSeesALabelledFieldAsAForeignOne(t *testing.T) {
 	}
 }
 
-// timesHeld is how often all holders hold a lock.
+// timesHeld returns the sum of the counts of all holders.
 func timesHeld(info lock.Info) int {
 	n := 0
 	for _, h := range info.Holders {

@@ -302,7 +302,7 @@ func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	require.Equal(t, want, order)
 }
 
-// TestNoFieldComesBackAndTokensRise: a run has a field of its own.
+// TestNoFieldComesBackAndTokensRise: only holds of one run share a field.
 func TestNoFieldComesBackAndTokensRise(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
@@ -503,7 +503,8 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 }
 
-// A hand-off publishes nothing; the end of a run does, for others to try.
+// TestARunOfHandOffsEndsWithARealRelease: a hand-off publishes nothing. The end of a run publishes a
+// message, so that other clients try.
 func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
@@ -534,9 +535,9 @@ func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	require.Less(t, releases, waiters, "some were handed over")
 }
 
-// waits are all calls that wait: each takes its object, of that name, and
-// returns what gives it back.
-func waits(t *testing.T, c *lock.Client) map[string]func(ctx context.Context, name string) (func(), error) {
+// waitingCalls returns every kind of call that waits, by its name. Each call takes the object of a name
+// and returns a function that gives it back.
+func waitingCalls(t *testing.T, c *lock.Client) map[string]func(ctx context.Context, name string) (func(), error) {
 	bg := bounded.Context(t)
 	held := func(x *lock.Held, err error) (func(), error) {
 		return func() { require.NoError(t, x.Unlock(bg)) }, err
@@ -584,8 +585,8 @@ func TestACallWhoseDeadlineIsOverAsksOnce(t *testing.T) {
 	cancelled, cancel := context.WithCancel(bg)
 	cancel()
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	others := waits(t, a)
-	for kind, take := range waits(t, b) {
+	others := waitingCalls(t, a)
+	for kind, take := range waitingCalls(t, b) {
 		t.Run(kind, func(t *testing.T) {
 			name := t.Name()
 			switch kind {
@@ -638,7 +639,6 @@ func TestACallWhoseDeadlineIsOverAsksOnce(t *testing.T) {
 	})
 }
 
-// TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits.
 func TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 	s := onRedis(t)
 	bg, name := bounded.Context(t), t.Name()
@@ -647,19 +647,20 @@ func TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 	before, err := fixture.ClientOf(t, s, lock.Config{}).Mutex(name).Lock(bg)
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	waiter := inLine(t, c, func() (*lock.Held, error) { return c.Mutex(name).Lock(bg) })
+	waiter := startWaiting(t, c, func() (*lock.Held, error) { return c.Mutex(name).Lock(bg) })
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+name+"}", 1)
 	fixture.Do(t, s, "DEL", name) // it is free, and the one in line does not know it yet
 	_, err = c.Mutex(name).Lock(over)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{"+name+"}", 0)
-	held := soon(t, waiter, "the one in line")
+	held := receiveHeld(t, waiter, "the one in line")
 	require.NoError(t, held.Unlock(bg))
 	require.Error(t, before.Unlock(bg))
 }
 
-// TestTheTryOfACallWhoseDeadlineIsOverIsBounded: its outcome is unknown then.
+// TestTheTryOfACallWhoseDeadlineIsOverIsBounded. If the limit ends the try, its outcome is
+// unknown.
 func TestTheTryOfACallWhoseDeadlineIsOverIsBounded(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -667,7 +668,7 @@ func TestTheTryOfACallWhoseDeadlineIsOverIsBounded(t *testing.T) {
 	over, cancel := context.WithTimeout(bg, 0)
 	defer cancel()
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 100 * time.Millisecond})
-	takes := waits(t, c)
+	takes := waitingCalls(t, c)
 	giveBack, err := takes["Mutex"](bg, "warm")
 	require.NoError(t, err)
 	giveBack()

@@ -75,7 +75,7 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 	d := newRecorded(p.s.c, "set permits", p.s.name, wire.Once{
 		Script: script.PermitSet, Keys: []string{keys.PermitsTaken(p.s.name)}, Args: []any{n, keys.SemaphoreChannel(p.s.name)},
 	})
-	_, err := d.count(ctx, true)
+	_, err := d.runForNumber(ctx, true)
 	return err
 }
 

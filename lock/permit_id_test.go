@@ -35,12 +35,12 @@ func TestPermitsAreReleasedByAnotherProcessByTheirIDs(t *testing.T) {
 	ids := held.Permits()
 	psc := listener(t, s, "redisson_sc:{"+taker.Name()+"}")
 	require.NoError(t, other.Release(ctx, ids[1]))
-	hears(t, psc, "3")
+	requireMessage(t, psc, "3")
 	requirePermits(t, taker, 3, 2)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	require.NoError(t, other.Release(ended, strings.ToUpper(ids[2]), ids[0]), "under a cancelled context too")
-	hears(t, psc, "5")
+	requireMessage(t, psc, "5")
 	requirePermits(t, taker, 5, 0)
 	require.Equal(t, []byte("5"), fixture.Do(t, s, "GET", taker.Name()))
 	require.False(t, fixture.Exists(t, s, "{"+taker.Name()+"}:timeout"))
@@ -70,7 +70,7 @@ func TestReleaseByIDIsOfAllPermitsOrOfNone(t *testing.T) {
 	requireGone(t, sem.Release(ctx, append(ids[:999:999], absent)...), absent)
 	requirePermits(t, sem, 0, 1000)
 	require.NoError(t, sem.Release(ctx, ids...))
-	hears(t, psc, "999") // that is the first word: the one that is over is nobody's business here
+	requireMessage(t, psc, "999") // only now: the refused releases published nothing
 	requirePermits(t, sem, 1000, 0)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 }
@@ -213,8 +213,8 @@ func TestARenewalGivesAPermitItsWholeLeaseAgain(t *testing.T) {
 	})
 }
 
-// TestAPermitIsOverAtItsLeasesEndAndStaysSo: nobody can make it last longer then, for
-// another may have it.
+// TestAPermitIsOverAtItsLeasesEndAndStaysSo: after that no call can extend the permit,
+// because another caller may have it.
 func TestAPermitIsOverAtItsLeasesEndAndStaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	set, err := sem.TrySet(ctx, 5)
 	require.NoError(t, err)
 	require.True(t, set)
-	hears(t, psc, "5")
+	requireMessage(t, psc, "5")
 	before := time.Now().UnixMilli()
 	held, err := sem.Acquire(ctx, 3)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	require.Equal(t, 1, c.Stats().Held)
 
 	require.NoError(t, sem.Set(ctx, 7)) // two more
-	hears(t, psc, "4")
+	requireMessage(t, psc, "4")
 	rest, n, err := sem.Drain(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 4, n)
@@ -72,11 +72,11 @@ func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	require.EqualValues(t, -2, info.Available)
 	require.NoError(t, rest.Unlock(ctx))
 	require.ErrorIs(t, rest.Unlock(ctx), lock.ErrNotHeld)
-	hears(t, psc, "2")
+	requireMessage(t, psc, "2")
 	require.NoError(t, held.Unlock(ctx))
-	hears(t, psc, "5")
+	requireMessage(t, psc, "5")
 	require.NoError(t, sem.Add(ctx, 1))
-	hears(t, psc, "6")
+	requireMessage(t, psc, "6")
 	require.False(t, fixture.Exists(t, s, "{"+key+"}:timeout"))
 	require.Zero(t, c.Stats().Held)
 }
@@ -128,12 +128,12 @@ func TestRedissonAndWeShareThePermits(t *testing.T) {
 	// Java takes one for a second, and one for ever.
 	fixture.Do(t, s, "DECRBY", sem.Name(), 2)
 	fixture.Do(t, s, "ZADD", taken, time.Now().Add(300*time.Millisecond).UnixMilli(), "java-permit-0001", javaNever, "java-permit-0002")
-	held, err := sem.Acquire(ctx, 1) // woken by nobody, it knows when the first one ends
+	held, err := sem.Acquire(ctx, 1) // no message wakes it, but it knows when the first permit ends
 	require.NoError(t, err)
 	info, err := sem.Inspect(ctx)
 	require.NoError(t, err)
 	require.Equal(t, lock.PermitInfo{Exists: true, Available: 0, Taken: 2}, info)
-	// Java looks for what is over, and finds nothing of ours: it is renewed.
+	// Java looks for permits whose lease has ended. It finds none of ours, because ours are renewed.
 	before := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool {
 		over := fixture.Strings(t, s, "ZRANGEBYSCORE", taken, 0, time.Now().UnixMilli())

@@ -115,7 +115,7 @@ func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Durati
 	request := newRecorded(c, "set lease", name, wire.Once{
 		Script: script.PermitSetLease, Object: keys.PermitsTaken(name), Args: []any{text, now + wire.Milliseconds(d), now},
 	})
-	n, err := request.count(ctx, true)
+	n, err := request.runForNumber(ctx, true)
 	if err == nil && n != 1 {
 		err = &PermitIDError{Op: "set lease", Name: name, IDs: []string{id}}
 	}

@@ -29,7 +29,7 @@ type recorded struct {
 	name    string
 	once    wire.Once
 	began   time.Time // the first try; zero before
-	written time.Time // zero while it is certain that no copy has run or may still run
+	written time.Time // when the first copy was sent that has run or may run; zero if there is none
 }
 
 // newRecorded makes a request of once. If once has no Object, the object is name.
@@ -47,7 +47,7 @@ func newRecorded(c *Client, op, name string, once wire.Once) *recorded {
 // call returns the request as it is sent now.
 func (d *recorded) call() wire.Call {
 	call := d.once.Call()
-	call.Last = d.until()
+	call.Last = d.lastSending()
 	return call
 }
 
@@ -67,43 +67,43 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (resp.Rep
 			d.written = began
 		}
 		if errors.Is(a.Err, ErrClosed) {
-			return resp.Reply{}, d.closed()
+			return resp.Reply{}, d.outcomeOfClose()
 		}
 		if a.Stamp.IsZero() {
 			a.Stamp = d.written // an earlier copy was sent
 		}
 		o := d.c.holds.Outcome(d.op, a)
-		if !o.Result.IsUnanswered() || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
+		if !o.Result.IsUnanswered() || d.c.cfg.FailFast || d.isTooOld() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
 			return resp.Reply{}, o
 		}
 		if wait.Closed(stop) {
-			return resp.Reply{}, d.closed()
+			return resp.Reply{}, d.outcomeOfClose()
 		}
 	}
 }
 
-// closed is how d ends if Close ends it.
-func (d *recorded) closed() wire.Outcome {
+// outcomeOfClose returns the outcome of d if Close ends it.
+func (d *recorded) outcomeOfClose() wire.Outcome {
 	if d.written.IsZero() {
 		return wire.Outcome{Result: wire.Closed}
 	}
 	return wire.Outcome{Result: wire.Unknown, Op: d.op, Cause: ErrClosed}
 }
 
-// over reports whether d is not tried any more.
-func (d *recorded) over() bool { return time.Since(d.began) > resendTime }
+// isTooOld reports whether d must not be sent again.
+func (d *recorded) isTooOld() bool { return time.Since(d.began) > resendTime }
 
-// until returns the time after which d must not be sent any more.
-func (d *recorded) until() time.Time {
+// lastSending returns the time after which d must not be sent any more.
+func (d *recorded) lastSending() time.Time {
 	if d.written.IsZero() {
 		return time.Now().Add(resendTime)
 	}
 	return d.written.Add(resendTime)
 }
 
-// count is run for a script whose answer is a number.
-func (d *recorded) count(ctx context.Context, refuse bool) (int64, error) {
-	reply, err := d.run(ctx, refuse)
+// runForNumber is run, for a script whose answer is a number.
+func (d *recorded) runForNumber(ctx context.Context, refusedByClose bool) (int64, error) {
+	reply, err := d.run(ctx, refusedByClose)
 	if err != nil {
 		return 0, err
 	}
@@ -115,16 +115,16 @@ func (d *recorded) count(ctx context.Context, refuse bool) (int64, error) {
 }
 
 // run carries d out within Config.UnlockTimeout. If the outcome is unknown then, the
-// client keeps sending d in the background. With refuse, a client that is closing
-// refuses d.
-func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
+// client keeps sending d in the background. With refusedByClose, a client that is
+// closing does not send d.
+func (d *recorded) run(ctx context.Context, refusedByClose bool) (any, error) {
 	if err := d.c.checkName(d.name); err != nil {
 		return nil, err
 	}
 	if wait.Ended(ctx) != nil {
 		return nil, newWaitError(ctx, d.name, nil)
 	}
-	if !d.c.table.Begin(d.name, refuse) {
+	if !d.c.table.Begin(d.name, refusedByClose) {
 		return nil, closedError(d.name)
 	}
 	defer d.c.table.End(d.name)

@@ -51,8 +51,8 @@ type RedLock struct {
 	need    int // the quorum
 	start   time.Time
 
-	silent []atomic.Int64 // by member: until when no attempt waits for its answer, in ns from start
-	line   *quorum.Line
+	silentUntil []atomic.Int64 // by member: until when no attempt waits for its answer, in ns from start
+	line        *quorum.Line
 }
 
 // NewRedLock returns a lock on several independent masters, or one error with
@@ -125,14 +125,14 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	peers := make([]quorum.WatchedMember, len(members))
+	watched := make([]quorum.WatchedMember, len(members))
 	for i, m := range members {
-		peers[i] = peer{m}
+		watched[i] = watchedMember{m}
 	}
 	pacing := locktable.PacingOf(waitqueue.Exclusive, members[0].c.cfg.MaxPoll, 0)
 	return &RedLock{
 		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
-		line: quorum.NewLine(peers, pacing, members[0].c.random), silent: make([]atomic.Int64, len(members)),
+		line: quorum.NewLine(watched, pacing, members[0].c.random), silentUntil: make([]atomic.Int64, len(members)),
 	}, nil
 }
 
@@ -178,8 +178,8 @@ func (r *RedLock) Do(ctx context.Context, f func(ctx context.Context, held *Mult
 	return do(ctx, r.members[0].name, r.Lock, f)
 }
 
-// drift is by how much the trust in a member is shortened. It is Redlock's allowance
-// for clocks that run at different speeds.
+// drift returns the time by which the trust in a member is shortened, because clocks may run at
+// different speeds. The formula is from the Redlock algorithm.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // askAll asks every member at once.
@@ -196,7 +196,7 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	for range r.members {
 		y.Add(<-ballots)
 		if y.CountAgainst() > len(r.members)-r.need {
-			cancel() // whatever the others answer
+			cancel() // there is no quorum, whatever the other members answer
 		}
 		if !hurried && r.allSilent(y.Missing) {
 			// A member that did not answer lately must not delay every attempt. If it
@@ -211,22 +211,22 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	}
 	for _, b := range y.Ballots {
 		if b.Vote != quorum.Unknown {
-			r.silent[b.Member].Store(0)
+			r.silentUntil[b.Member].Store(0)
 		} else if ask.Err() == context.DeadlineExceeded && wait.Ended(ctx) == nil {
-			r.silent[b.Member].Store(int64(time.Since(r.start) + silence*r.cfg.MemberTimeout))
+			r.silentUntil[b.Member].Store(int64(time.Since(r.start) + silentTimeouts*r.cfg.MemberTimeout))
 		}
 	}
 	return r.elect(ctx, y, &founding{lock: r, terms: t, began: began}, o)
 }
 
-// silence is for how many MemberTimeouts no attempt waits for a member that did not
-// answer.
-const silence = 10
+// silentTimeouts is the number of MemberTimeouts for which attempts do not wait for a member
+// that did not answer.
+const silentTimeouts = 10
 
 func (r *RedLock) allSilent(members map[int]bool) bool {
 	now := int64(time.Since(r.start))
 	for i := range members {
-		if now >= r.silent[i].Load() {
+		if now >= r.silentUntil[i].Load() {
 			return false
 		}
 	}
@@ -262,7 +262,7 @@ func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[*hold.Held], from *
 	for _, h := range useless {
 		inBackground(h, func() { _ = h.Unlock(ctx) })
 	}
-	return x.given(), nil
+	return x.newMultiHeld(), nil
 }
 
 // partOf returns the hold of a member that has voted.

@@ -20,9 +20,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 )
 
-// TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock: each is empty
-// when it comes back, or, if it is durable, was down until the trust in it had ended. Nobody
-// else gets the lock meanwhile, and MaxHold counts on.
+// TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock: a server is empty
+// when it comes back. A durable server keeps its keys, but stays down until the trust in it has ended.
+// No other owner gets the lock meanwhile, and the retakes do not extend MaxHold.
 func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testing.T) {
 	fixture.SkipSimulated(t)
 	for name, args := range map[string][]string{"empty": nil, "durable": {"--appendonly", "yes", "--appendfsync", "always"}} {
@@ -60,7 +60,7 @@ func restartAll(t *testing.T, a, b *fixture.RedFleet, durable bool) bool {
 		before, end := lock.PartOf(held, i), lock.PartOf(held, i).Hold().MaxHoldEnd()
 		require.NoError(t, s.Kill())
 		if durable {
-			bounded.Until(t, func() bool { return before.Err() != nil || held.Err() != nil }) // it, and not another one
+			bounded.Until(t, func() bool { return before.Err() != nil || held.Err() != nil }) // the trust in this member has ended
 		}
 		require.NoError(t, s.Restart(context.Background()))
 		bounded.Until(t, func() bool {
@@ -89,11 +89,11 @@ func restartAll(t *testing.T, a, b *fixture.RedFleet, durable bool) bool {
 	return kept
 }
 
-// moving is a RedLock on three servers, the first of which another one can take the place
-// of: that is to a hold as if it was restarted.
+// moving is a RedLock on three servers. Another server can take the place of the first. To a hold, the
+// first server then looks restarted.
 type moving struct {
 	*fixture.RedFleet
-	first, second *faultproxy.Proxy // before the one and the other
+	first, second *faultproxy.Proxy // before the first server, and before the server that takes its place
 	moved         atomic.Bool
 }
 
@@ -112,8 +112,8 @@ func newMoving(t *testing.T, cfg lock.Config, decide func(faultproxy.Command) fa
 		if err != nil {
 			return nil, err
 		}
-		// Connections for renewal are dialled in the background: one that move does not
-		// see would stay with the first.
+		// Connections for renewal are dialled in the background. Without this check, a connection that is
+		// dialled during a move could stay with the first server.
 		if _, err := redis.DoContext(conn, ctx, "PING"); err != nil || m.moved.Load() {
 			conn.Close()
 			return m.second.Dial(ctx)
@@ -395,9 +395,9 @@ func TestANestedHoldOfARedLockRetakesToo(t *testing.T) {
 
 const noID = "0000000000000000000000000000000000000000"
 
-// promoted returns a master and what was its replica, which was promoted just now and
-// has been up for long.
-func promoted(t *testing.T) (master, heir *redistest.Server) {
+// promoteReplica returns a master, and its former replica heir, which was just promoted but has been up
+// for long.
+func promoteReplica(t *testing.T) (master, heir *redistest.Server) {
 	t.Helper()
 	master, heir = fixture.WithReplica(t)
 	fixture.AwaitVotes(t, redLease, master, heir)
@@ -411,9 +411,9 @@ func failOver(f *fixture.RedFleet, member int, to *redistest.Server) {
 	f.Nets[member].Reset()
 }
 
-// TestAPromotedReplicaHasNoVote is the case of a restarted member again: A holds two of
-// three, the address of one of them fails over to a replica that lacks the vote, and B can
-// reach that one and the third. That the replica has been up for long says nothing.
+// TestAPromotedReplicaHasNoVote: A holds two of three members. The address of one of these fails over
+// to a replica that lacks A's hold. B can reach this replica and the third member, and must not get a
+// quorum, although the replica has been up for long.
 func TestAPromotedReplicaHasNoVote(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -424,7 +424,7 @@ func TestAPromotedReplicaHasNoVote(t *testing.T) {
 
 // promotedReplicaHasNoVote returns false if B was answered so late that the heir might have voted.
 func promotedReplicaHasNoVote(t *testing.T, name string) bool {
-	master, heir := promoted(t)
+	master, heir := promoteReplica(t)
 	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
 	ctx := bounded.Context(t)
@@ -463,7 +463,7 @@ func promotedReplicaHasNoVote(t *testing.T, name string) bool {
 func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 	t.Parallel()
 	fixture.SkipSimulated(t)
-	master, heir := promoted(t)
+	master, heir := promoteReplica(t)
 	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
 	a := fixture.NewRedFleet(t, servers, t.Name(), fixture.RedConfig())
@@ -488,7 +488,7 @@ func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 func TestAPromotedReplicaThatHasForgottenItsMasterHasNoVote(t *testing.T) {
 	t.Parallel()
 	fixture.SkipSimulated(t)
-	_, heir := promoted(t)
+	_, heir := promoteReplica(t)
 	fixture.Do(t, heir, "CONFIG", "SET", "repl-backlog-ttl", 1)
 	stats, err := heir.Info("stats")
 	require.NoError(t, err)

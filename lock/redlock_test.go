@@ -83,7 +83,7 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			require.ErrorAs(t, context.Cause(work), &lost)
 			require.Equal(t, name, lost.Name)
 			require.Contains(t, []lock.Reason{lock.TrustEnded, lock.Suspended}, lost.Reason, "the latter where the machine is too busy")
-			// Those that are left are renewed no more.
+			// The client does not renew the remaining members any more.
 			require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, name) == 0 }, time.Minute, 5*time.Millisecond)
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 			_, err := f.Lock.TryLock(ctx)
@@ -411,7 +411,7 @@ func TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 		_, err := r.Lock(waiting)
 		left <- err
 	}()
-	// It tries once, and once more when it hears what is published.
+	// It tries once, and once more when its subscription is confirmed.
 	require.Eventually(t, func() bool { return c.Stats().Tries == 2 }, time.Minute, time.Millisecond)
 	_, err = r.Lock(over)
 	require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -14,9 +14,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 )
 
-// acquire is the common part of all four functions that take a RedLock. With polite, a try does
-// not overtake waiters of this process.
-func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*MultiHeld, error) {
+// acquire is the common part of all four functions that take a RedLock. With mustNotPass, a
+// try does not overtake waiters of this process.
+func (r *RedLock) acquire(ctx context.Context, t hold.Terms, mustNotPass bool) (*MultiHeld, error) {
 	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
 		first := r.members[0]
@@ -37,11 +37,11 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 	ctx = owner.With(ctx, o, nil)
 	var held *MultiHeld
 	err = r.line.Run(ctx, quorum.Call{
-		Owner: o, SharesOwner: carried, Try: !t.Wait, MustNotPass: polite,
+		Owner: o, SharesOwner: carried, Try: !t.Wait, MustNotPass: mustNotPass,
 		Attempt: func(ctx context.Context) (quorum.AttemptResult, error) {
 			var err error
 			held, err = r.askAll(ctx, t, o)
-			return r.said(err), err
+			return r.resultOf(err), err
 		},
 		ErrorOfEnd: func(ctx context.Context, last error) error {
 			e := &waitError{name: r.members[0].name, errs: []error{wait.Ended(ctx)}}
@@ -58,12 +58,12 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 		return nil, err
 	}
 	got := held
-	held = nil // the line may refer to Attempt for longer, and the garbage collector is to find what is forgotten
+	held = nil // the line may keep Attempt, and so this variable, but Config.DropForgotten needs the garbage collector
 	return got, nil
 }
 
-// said returns what a waiting call learns from an attempt that returned err.
-func (r *RedLock) said(err error) (s quorum.AttemptResult) {
+// resultOf returns what a waiting call learns from an attempt that returned err.
+func (r *RedLock) resultOf(err error) (s quorum.AttemptResult) {
 	if err == nil {
 		return s
 	}
@@ -83,12 +83,12 @@ func (r *RedLock) said(err error) (s quorum.AttemptResult) {
 	if q != nil {
 		s.HeldByOthers, s.Taken = q.held, q.Acquired
 	}
-	s.Refused, s.IsFinal = errors.Is(err, ErrNotAcquired), !r.passing(err)
+	s.Refused, s.IsFinal = errors.Is(err, ErrNotAcquired), !r.mayRetry(err)
 	return s
 }
 
-// passing reports whether another attempt may succeed after this error.
-func (r *RedLock) passing(err error) bool {
+// mayRetry reports whether another attempt may succeed after this error.
+func (r *RedLock) mayRetry(err error) bool {
 	var q *QuorumError
 	if errors.As(err, &q) && q.final() {
 		return false
@@ -99,40 +99,40 @@ func (r *RedLock) passing(err error) bool {
 	return errors.Is(err, ErrNotAcquired)
 }
 
-// peer is a member of a RedLock as the waiters of the RedLock see it.
-type peer struct{ m *Mutex }
+// watchedMember is a member of a RedLock as the waiters of the RedLock see it.
+type watchedMember struct{ m *Mutex }
 
-var _ quorum.WatchedMember = peer{}
+var _ quorum.WatchedMember = watchedMember{}
 
-// Has implements quorum.Peer.
-func (p peer) Has(o owner.Owner) bool { return p.m.heldBy(o) }
+// Has implements quorum.WatchedMember.
+func (p watchedMember) Has(o owner.Owner) bool { return p.m.heldBy(o) }
 
-// Watch implements quorum.Peer.
-func (p peer) Watch(o owner.Owner, wake chan struct{}) (end func()) {
+// Watch implements quorum.WatchedMember.
+func (p watchedMember) Watch(o owner.Owner, wake chan struct{}) (end func()) {
 	return p.m.c.table.WatchOwner(p.m.name, o, wake)
 }
 
-// Closing implements quorum.Peer.
-func (p peer) Closing() <-chan struct{} { return p.m.c.closing }
+// Closing implements quorum.WatchedMember.
+func (p watchedMember) Closing() <-chan struct{} { return p.m.c.closing }
 
-// Listener implements quorum.Peer.
-func (p peer) Listener(wake chan struct{}) quorum.Listener {
-	return &peerListener{Listener: pubsub.NewListener(wake), m: p.m}
+// Listener implements quorum.WatchedMember.
+func (p watchedMember) Listener(wake chan struct{}) quorum.Listener {
+	return &memberListener{Listener: pubsub.NewListener(wake), m: p.m}
 }
 
-// peerListener listens to the channel of a member.
-type peerListener struct {
+// memberListener listens to the channel of a member.
+type memberListener struct {
 	pubsub.Listener
 	m *Mutex
 }
 
 // News implements quorum.Listener.
-func (l *peerListener) News() quorum.News {
+func (l *memberListener) News() quorum.News {
 	n := l.Listener.News()
 	return quorum.News{Confirmed: n.Confirmed, Messages: n.Messages}
 }
 
 // Listen implements quorum.Listener.
-func (l *peerListener) Listen() bool {
+func (l *memberListener) Listen() bool {
 	return l.Listener.Listen(l.m.c.network.Server(l.m.name).Subscriber(), l.m.kind.Channel(l.m.name))
 }

@@ -29,11 +29,11 @@ type retake struct {
 	err error // of the release, if the member may still be taken in Redis; immutable once ended is closed
 }
 
-// founding is the attempt that made a hold of a RedLock.
+// founding is the attempt that made a hold of a RedLock, as far as retakes need to know it.
 type founding struct {
 	lock  *RedLock
 	terms hold.Terms
-	began time.Time // of the attempt: LockFor's d counts from there
+	began time.Time // when the attempt began; d of LockFor counts from then
 }
 
 // interval is the time between two runs.
@@ -53,7 +53,7 @@ func (x *multiHold) retakeLocked(seat int, why Reason) {
 	if x.from.terms.Renewed {
 		lease = c.cfg.Lease
 	}
-	expired := !time.Now().Before(lost.Hold.Deadline().Add(c.dog.Margin(lease)))
+	expired := !time.Now().Before(lost.Hold.Deadline().Add(c.watchdog.Margin(lease)))
 	how, may := quorum.MayRetake(why, expired, lost.Server, x.from.lock.cfg.Durable)
 	if !may {
 		return
@@ -67,7 +67,7 @@ func (x *multiHold) retakeLocked(seat int, why Reason) {
 }
 
 // endRetakesLocked stops the retakes that wait for their timer. It returns the retakes that are
-// under way. These give back what they get.
+// under way. If one of these gets its member, it releases the member.
 func (x *multiHold) endRetakesLocked() (underWay []*retake) {
 	for seat, w := range x.retakes {
 		w.timer.Stop()
@@ -80,7 +80,7 @@ func (x *multiHold) endRetakesLocked() (underWay []*retake) {
 	return underWay
 }
 
-// run is one try. Close of the member's client waits for it.
+// run asks the member once, when the timer fires. Close of the member's client waits for run.
 func (w *retake) run() {
 	x := w.x
 	x.mu.Lock()
@@ -108,7 +108,7 @@ func (w *retake) run() {
 	x.mu.Unlock()
 }
 
-// ask asks the member once. It returns false if it is not to be asked again.
+// ask asks the member once. It returns false if the member must not be asked again.
 func (w *retake) ask() (again bool) {
 	x, r := w.x, w.x.from.lock
 	t, ok := w.terms()
@@ -155,6 +155,6 @@ func (x *multiHold) admit(seat int, p part) bool {
 	x.ended--
 	delete(x.retakes, seat)
 	x.mu.Unlock()
-	x.follow(seat, p)
+	x.watchPart(seat, p)
 	return true
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TestAnOwedWriterLeavesTheLockToItsReaders: its Unlock was not answered.
+// TestAnOwedWriterLeavesTheLockToItsReaders: the field of a writer whose Unlock was not answered is
+// owed, so the next acquire script removes it.
 func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -75,7 +76,7 @@ func TestAWriteLeaseThatEndsWhileItsOwnerReadsLeavesTheLockToReaders(t *testing.
 	fixture.AwaitGone(t, s, t.Name())
 }
 
-// TestReadersWhoseLeasesEndLeaveNoFields: others keep the lock for ever.
+// TestReadersWhoseLeasesEndLeaveNoFields, even while another reader keeps the key alive.
 func TestReadersWhoseLeasesEndLeaveNoFields(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -93,7 +94,7 @@ func TestReadersWhoseLeasesEndLeaveNoFields(t *testing.T) {
 	require.NoError(t, r.Unlock(ctx))
 }
 
-// putRW puts a read-write lock at key; timeouts are those of its readers, in ms.
+// putRW puts a read-write lock at key. timeouts are the leases of its readers, in ms.
 func putRW(t *testing.T, s *redistest.Server, key, mode string, fields map[string]int, timeouts map[string]int) {
 	fixture.Do(t, s, "DEL", key, "{"+key+"}:wheellock_writers")
 	fixture.Do(t, s, "HSET", key, "mode", mode)
@@ -107,8 +108,8 @@ func putRW(t *testing.T, s *redistest.Server, key, mode string, fields map[strin
 	}
 }
 
-// TestAFieldThatGoesTakesTheModeAlong: every script that removes one, on a
-// server and in memory.
+// TestAFieldThatGoesTakesTheModeAlong: every script that removes a field corrects the mode of the
+// lock, on a server and in memory.
 func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 	const w, r, r2, dead = "c:1:1:write", "c:1:2", "c:2:3", "c:3:4"
 	for where, s := range shared.MiniAndServer(t) {
@@ -156,12 +157,12 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
 			yes(t, read(w), 1)
 			mode("read", r, dead, "c:9:9")
-			hears(t, psc, "1")
+			requireMessage(t, psc, "1")
 			require.LessOrEqual(t, fixture.PTTL(t, s, key), int64(70_000))
 			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
 			yes(t, write(w), 0)
 			mode("read", r, dead)
-			hears(t, psc, "1")
+			requireMessage(t, psc, "1")
 			require.LessOrEqual(t, fixture.PTTL(t, s, key), int64(70_000))
 			require.Greater(t, fixture.PTTL(t, s, key), int64(50_000))
 			require.EqualValues(t, -1, writeRelease(w), "a copy that is late")
@@ -169,9 +170,9 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
 			require.Positive(t, writeRelease(w))
 			mode("read", r, dead)
-			hears(t, psc, "1")
+			requireMessage(t, psc, "1")
 
-			// An owed reader of a writer leaves it the writer's.
+			// An owed reader beside a writer: the mode stays write.
 			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
 			yes(t, read(r), 0)
 			yes(t, write(r), 0)
@@ -180,7 +181,7 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			require.EqualValues(t, 1, readRelease(dead))
 			mode("write", w)
 
-			// Nobody remains.
+			// No field remains but the new one.
 			for _, owed := range [][]any{{w, r}, {w, r, "x:1"}} {
 				putRW(t, s, key, "write", map[string]int{w: 1, r: 1}, map[string]int{r: 70_000})
 				yes(t, write(owed...), 1)
@@ -189,7 +190,7 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 				yes(t, read(owed...), 1)
 				mode("read", "c:9:9")
 			}
-			// Those that remain are dead.
+			// The remaining fields have no lease any more.
 			putRW(t, s, key, "write", both, nil)
 			yes(t, write(w), 1)
 			mode("write", "c:9:9:write")

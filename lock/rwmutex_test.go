@@ -89,7 +89,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 		require.NoError(t, held.Unlock(ctx))
 		require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 	}
-	hears(t, psc, "0")
+	requireMessage(t, psc, "0")
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*"+key+"*"))
 
 	w := fixture.Hold(t, mu.Writer().Lock)
@@ -110,7 +110,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	require.Equal(t, 2, c.Stats().Held+again.Count()-1)
 	require.NoError(t, again.Unlock(ctx))
 	require.NoError(t, w.Unlock(ctx))
-	hears(t, psc, "1")
+	requireMessage(t, psc, "1")
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*"+key+"*"))
 	require.Zero(t, c.Stats().Held)
 	info, err = mu.Writer().Inspect(ctx)

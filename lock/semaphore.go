@@ -117,8 +117,8 @@ func (s *Semaphore) ReleaseIfExists(ctx context.Context, n int64) (bool, error) 
 	return done == 1, err
 }
 
-func (s *Semaphore) add(ctx context.Context, op string, n int64, refuse bool) error {
-	done, err := s.change(ctx, op, script.SemaphoreAdd, n, refuse)
+func (s *Semaphore) add(ctx context.Context, op string, n int64, refusedByClose bool) error {
+	done, err := s.change(ctx, op, script.SemaphoreAdd, n, refusedByClose)
 	if err == nil && done != 1 {
 		return tooMany(op, s.name)
 	}
@@ -129,10 +129,10 @@ func tooMany(op, name string) error {
 	return fmt.Errorf("lock: %s of %q: there would be more than %d permits: add or release fewer", op, name, maxPermits)
 }
 
-// change carries out a request whose arguments are n and the channel. With refuse, a
+// change carries out a request whose arguments are n and the channel. With refusedByClose, a
 // client that is closing refuses the request.
-func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
-	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).count(ctx, refuse)
+func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refusedByClose bool) (int64, error) {
+	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).runForNumber(ctx, refusedByClose)
 	if err == nil {
 		s.c.table.Freed(locktable.Key{Name: s.name, Kind: waitqueue.Permits})
 	}
@@ -223,7 +223,7 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) wire.Outcome {
 		o = wire.ReadTaken(op, reply)
 	}
 	if o.Result != wire.Granted && !d.written.IsZero() {
-		s.c.orphans.Send(s.name, wire.SemaphoreUndo(s.name, d.once.Result, resultTTL, s.c.holds.Publisher(s.name)), d.until())
+		s.c.orphans.Send(s.name, wire.SemaphoreUndo(s.name, d.once.Result, resultTTL, s.c.holds.Publisher(s.name)), d.lastSending())
 	}
 	return o
 }

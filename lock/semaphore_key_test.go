@@ -50,7 +50,7 @@ func TestADeletedSemaphoreIsGoneAndCanBeSetAgain(t *testing.T) {
 			done, err = sem.TrySet(ctx, 2)
 			require.NoError(t, err)
 			require.True(t, done)
-			hears(t, psc, "2") // the deletion said nothing
+			requireMessage(t, psc, "2") // the deletion published nothing
 			fixture.Do(t, s, "DEL", sem.Name())
 			fixture.Do(t, s, "ZADD", taken, javaNever, member)
 			done, err = sem.Delete(ctx)
@@ -60,8 +60,8 @@ func TestADeletedSemaphoreIsGoneAndCanBeSetAgain(t *testing.T) {
 	}
 }
 
-// TestASemaphoreIsDeletedUnderItsWaiters: they are not woken, and get what is set
-// then.
+// TestASemaphoreIsDeletedUnderItsWaiters: the deletion does not wake them, and the next
+// SetPermits serves them.
 func TestASemaphoreIsDeletedUnderItsWaiters(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
@@ -71,7 +71,7 @@ func TestASemaphoreIsDeletedUnderItsWaiters(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- b.Semaphore(key).Acquire(ctx, 2) }()
 	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+key+"}", 1)
-	require.Eventually(t, func() bool { return b.Stats().Tries >= 2 }, time.Minute, time.Millisecond) // it has looked since it listens
+	require.Eventually(t, func() bool { return b.Stats().Tries >= 2 }, time.Minute, time.Millisecond) // b has tried again after its subscription was confirmed
 	tries := b.Stats().Tries
 	done, err := a.Semaphore(key).Delete(ctx)
 	require.NoError(t, err)
@@ -83,8 +83,8 @@ func TestASemaphoreIsDeletedUnderItsWaiters(t *testing.T) {
 	require.Equal(t, tries+1, b.Stats().Tries, "woken once, and not by the deletion")
 }
 
-// TestPermitsOfADeletedSemaphoreAreLost, and their Unlock gives nothing to the one
-// that was set since.
+// TestPermitsOfADeletedSemaphoreAreLost, and their Unlock adds no permit to a semaphore that was set
+// again under the name.
 func TestPermitsOfADeletedSemaphoreAreLost(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -189,7 +189,7 @@ func TestPermitsAreReleasedIfTheSemaphoreExists(t *testing.T) {
 	psc := listener(t, s, "redisson_sc:{"+sem.Name()+"}")
 	release(0, true)
 	release(2, true)
-	hears(t, psc, "2") // none are no news
+	requireMessage(t, psc, "2") // a release of 0 permits publishes nothing
 	require.Equal(t, []byte("2"), fixture.Do(t, s, "GET", sem.Name()))
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -238,7 +238,7 @@ func TestBadInputOfTheKeyOfASemaphoreIsRefused(t *testing.T) {
 	_, err := c.Semaphore("").ReleaseIfExists(ctx, 1)
 	require.ErrorContains(t, err, "name is empty")
 
-	// What is no semaphore is left alone.
+	// Keys that are no semaphore stay as they are.
 	for i, at := range [][2][]any{
 		{{"HSET", "a", 1}, nil},
 		{{"SET", "bob"}, nil},

@@ -34,7 +34,7 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	set, err := sem.TrySet(ctx, 5)
 	require.NoError(t, err)
 	require.True(t, set)
-	hears(t, psc, "5")
+	requireMessage(t, psc, "5")
 	set, err = sem.TrySet(ctx, 9)
 	require.NoError(t, err)
 	require.False(t, set)
@@ -48,9 +48,9 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	require.Equal(t, lock.PermitsError{Name: name, Wanted: 3, Free: 2}, *few)
 
 	require.NoError(t, sem.Release(ctx, 1))
-	hears(t, psc, "3")
+	requireMessage(t, psc, "3")
 	require.NoError(t, sem.Add(ctx, 4))
-	hears(t, psc, "7")
+	requireMessage(t, psc, "7")
 	require.NoError(t, sem.Add(ctx, -9)) // tells nobody
 	n, err = sem.Available(ctx)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.NoError(t, sem.Release(ctx, 8))
-	hears(t, psc, "6")
+	requireMessage(t, psc, "6")
 	n, err = sem.Drain(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 6, n)
@@ -91,14 +91,14 @@ func TestSemaphoreNamesWithBracesDeriveAsRedissonsDo(t *testing.T) {
 	psc := listener(t, s, "redisson_sc:"+name)
 	_, err := c.Semaphore(name).TrySet(ctx, 1)
 	require.NoError(t, err)
-	hears(t, psc, "1")
+	requireMessage(t, psc, "1")
 	keys := fixture.Keys(t, s, name+":"+c.ID()+":*")
 	require.Len(t, keys, 1)
 	latch := c.CountDownLatch(name + "latch")
 	psc = listener(t, s, "redisson_countdownlatch__channel__{"+name+"latch}")
 	_, err = latch.TrySet(ctx, 1)
 	require.NoError(t, err)
-	hears(t, psc, "1")
+	requireMessage(t, psc, "1")
 }
 
 func TestASemaphoreWaiterIsWokenByRedissonsRelease(t *testing.T) {

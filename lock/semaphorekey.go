@@ -79,7 +79,7 @@ func (p *PermitSemaphore) TTL(ctx context.Context) (time.Duration, error) {
 // deleteWith is Delete with keys that belong to the semaphore.
 func (s *Semaphore) deleteWith(ctx context.Context, beside ...string) (bool, error) {
 	d := newRecorded(s.c, "delete", s.name, wire.Once{Script: script.SemaphoreDelete, Keys: beside})
-	n, err := d.count(ctx, true)
+	n, err := d.runForNumber(ctx, true)
 	return n == 1, err
 }
 
@@ -90,6 +90,6 @@ func (s *Semaphore) expireWith(ctx context.Context, ttl time.Duration, beside ..
 			fmt.Errorf("lock: expire of %q: the time is %v: it must be whole milliseconds, at least 1 ms", s.name, ttl))
 	}
 	d := newRecorded(s.c, "expire", s.name, wire.Once{Script: script.SemaphoreExpire, Keys: beside, Args: []any{wire.Milliseconds(ttl)}})
-	n, err := d.count(ctx, true)
+	n, err := d.runForNumber(ctx, true)
 	return n == 1, err
 }

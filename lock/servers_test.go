@@ -32,7 +32,7 @@ func fiveMasters(t *testing.T) []*redistest.Server {
 // redLease is the lease of RedLocks.
 var redLease = fixture.RedLease()
 
-// virtualFair is a server in the bubble of a test.
+// virtualFair is a server in memory and in virtual time, with methods for FairMutexes of the name m.
 type virtualFair struct {
 	t    *testing.T
 	s    *redistest.Server
@@ -55,7 +55,7 @@ func (v *virtualFair) do(args ...any) any {
 	return fixture.DoOn(v.t, v.conn, args[0].(string), args[1:]...)
 }
 
-// listener hears a channel as a Redisson client would.
+// listener subscribes to a channel, as a Redisson client does.
 func listener(t *testing.T, s *redistest.Server, channel string) redis.PubSubConn {
 	t.Helper()
 	conn := fixture.Dial(t, s)
@@ -65,14 +65,15 @@ func listener(t *testing.T, s *redistest.Server, channel string) redis.PubSubCon
 	return psc
 }
 
-func hears(t *testing.T, psc redis.PubSubConn, want string) {
+func requireMessage(t *testing.T, psc redis.PubSubConn, want string) {
 	t.Helper()
 	m, ok := psc.ReceiveWithTimeout(time.Minute).(redis.Message)
 	require.True(t, ok)
 	require.Equal(t, want, string(m.Data))
 }
 
-// statOf is what the server counts of a command, in scripts too: calls, or usec.
+// statOf returns a number from INFO commandstats, where what is calls or usec. Commands that scripts
+// run count too.
 func statOf(t testing.TB, s *redistest.Server, command, what string) (n int) {
 	t.Helper()
 	info, err := redis.String(fixture.Do(t, s, "INFO", "commandstats"), nil)

@@ -86,7 +86,7 @@ func (c *Client) Stats() Stats {
 	c.holds.Settle() // so that Held does not count a lock whose holder was told of its loss
 	t := c.table.Counts()
 	st := Stats{
-		Held: t.Held, Waiting: t.Waiting, HeldSeconds: t.HeldFor, Renewal: c.dog.Stats(),
+		Held: t.Held, Waiting: t.Waiting, HeldSeconds: t.HeldFor, Renewal: c.watchdog.Stats(),
 		Calls: byKind[Outcome](c.telling.calls[:]), Lost: byKind[Reason](c.holds.Counts.Lost[:]), Waited: c.telling.waited.Distribution(),
 		Released: c.holds.Counts.Released.Load(), Tries: c.holds.Counts.Tries.Load(),
 		Unanswered: c.network.Unanswered() + c.holds.Counts.Signs.Load(), Refused: c.network.Refused(), Unreleased: c.holds.Counts.Unreleased.Load(),

@@ -24,7 +24,7 @@ type telling struct {
 	losses  work.Backlog[Event]               // for Lost
 	reports work.Backlog[renewal.BatchReport] // for Renewed
 
-	skipped uint64 // reports since the last one of reports; used only by renewed
+	skipped uint64 // reports that were dropped since the last one in reports; used only by passReport
 
 	// atomic
 	calls  [outcomes]atomic.Uint64
@@ -33,7 +33,7 @@ type telling struct {
 
 func newTelling(cfg Config, logger *record.Logger, client string, cast *work.Cast) *telling {
 	t := &telling{hooks: cfg.Hooks, logger: logger, client: client}
-	t.losses.Init(cast, "call Hooks.Lost", func(e Event) { t.call(t.hooks.Lost, e) })
+	t.losses.Init(cast, "call Hooks.Lost", func(e Event) { t.callHook(t.hooks.Lost, e) })
 	t.reports.Init(cast, "call Hooks.Renewed", func(r renewal.BatchReport) {
 		defer logPanic(logger, "")
 		t.hooks.Renewed(r)
@@ -41,8 +41,8 @@ func newTelling(cfg Config, logger *record.Logger, client string, cast *work.Cas
 	return t
 }
 
-// call calls a hook that is not nil.
-func (t *telling) call(hook func(Event), e Event) {
+// callHook calls a hook that is not nil. If the hook panics, the log says so.
+func (t *telling) callHook(hook func(Event), e Event) {
 	defer logPanic(t.logger, e.Name)
 	hook(e)
 }
@@ -50,17 +50,17 @@ func (t *telling) call(hook func(Event), e Event) {
 // maxReports is how many reports wait for a Hooks.Renewed that is slow.
 const maxReports = 1024
 
-// renewed passes a report of the watchdog to Hooks.Renewed. The watchdog calls it for one report
-// after the other, and would wait without end for a hook that does not return.
-func (t *telling) renewed(r renewal.BatchReport) {
+// passReport queues a report of the watchdog for Hooks.Renewed. It does not wait for the hook, because
+// the watchdog passes its reports one after the other, and would stop if the hook did not return.
+func (t *telling) passReport(r renewal.BatchReport) {
 	r.Skipped += t.skipped
 	if t.skipped = 0; !t.reports.AddUpTo(maxReports, r) {
 		t.skipped = r.Skipped + 1
 	}
 }
 
-// blocked names the user's functions that have not returned.
-func (t *telling) blocked() string {
+// namesOfBlocked names the hooks that have not returned, and the logger if its handler has not.
+func (t *telling) namesOfBlocked() string {
 	var names []string
 	for _, f := range []struct {
 		name string
@@ -76,8 +76,8 @@ func (t *telling) blocked() string {
 	return strings.Join(names, " and ")
 }
 
-// event returns an Event about h, or about no hold if h is nil.
-func (t *telling) event(ctx context.Context, name string, h *hold.Hold, err error) Event {
+// newEvent returns an Event about h, or about no hold if h is nil.
+func (t *telling) newEvent(ctx context.Context, name string, h *hold.Hold, err error) Event {
 	e := Event{Context: ctx, Client: t.client, Name: name, Err: err}
 	if h != nil {
 		e.Token, e.Hold = h.Token(), h.Seq()
@@ -85,8 +85,9 @@ func (t *telling) event(ctx context.Context, name string, h *hold.Hold, err erro
 	return e
 }
 
-// ended counts the end of a call that took that long, and calls the hooks. Every call that takes a lock or permits calls it once.
-func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant, x *hold.Held, err error) {
+// recordCall counts a call by its outcome and calls the hooks. took is how long the call lasted. Every
+// call that takes a lock or permits calls recordCall once, at its end.
+func (t *telling) recordCall(ctx context.Context, name string, took waitqueue.Instant, x *hold.Held, err error) {
 	o, hook := OutcomeReentered, (func(Event))(nil)
 	var h *hold.Hold
 	if err != nil {
@@ -97,13 +98,13 @@ func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant
 	}
 	t.calls[o].Add(1)
 	if hook != nil {
-		e := t.event(ctx, name, h, err)
+		e := t.newEvent(ctx, name, h, err)
 		e.Waited, e.Outcome = time.Duration(took), o
-		t.call(hook, e)
+		t.callHook(hook, e)
 	}
 	if o == OutcomeAcquired && t.hooks.Lost != nil {
 		if lost := h.MarkReportable(); lost != nil {
-			t.call(t.hooks.Lost, t.event(context.Background(), name, h, lost))
+			t.callHook(t.hooks.Lost, t.newEvent(context.Background(), name, h, lost))
 		}
 	}
 }
@@ -115,21 +116,21 @@ func (t *telling) Waited(ctx context.Context, name string, took time.Duration, h
 	if t.hooks.Waited == nil {
 		return
 	}
-	e := t.event(ctx, name, h, err)
+	e := t.newEvent(ctx, name, h, err)
 	e.Waited, e.Outcome = took, outcomeOf(ctx, err)
-	t.call(t.hooks.Waited, e)
+	t.callHook(t.hooks.Waited, e)
 }
 
 // Lost implements hold.Observer. Another goroutine soon calls Hooks.Lost.
 func (t *telling) Lost(h *hold.Hold, err error) {
 	if t.hooks.Lost != nil {
-		t.losses.Add(t.event(context.Background(), h.Name(), h, err))
+		t.losses.Add(t.newEvent(context.Background(), h.Name(), h, err))
 	}
 }
 
 // Released implements hold.Observer.
 func (t *telling) Released(ctx context.Context, h *hold.Hold, err error) {
 	if t.hooks.Released != nil {
-		t.call(t.hooks.Released, t.event(ctx, h.Name(), h, err))
+		t.callHook(t.hooks.Released, t.newEvent(ctx, h.Name(), h, err))
 	}
 }

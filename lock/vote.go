@@ -42,7 +42,7 @@ func (m voter) MayVote(ctx context.Context) (server string, err error) {
 		return "", badReply("uptime", m.name, reply)
 	}
 	s := quorum.ServerStateOf(u)
-	return s.Server, s.MayVote(m.c.reigns.KnownFor(s.Incarnation, time.Now()), m.longest)
+	return s.Server, s.MayVote(m.c.incarnations.KnownFor(s.Incarnation, time.Now()), m.longest)
 }
 
 // Failed implements quorum.Member.

@@ -21,9 +21,9 @@ func (m *Mutex) TryLockWithin(ctx context.Context, d time.Duration) (*Held, erro
 	w := hold.Wanted{Kind: m.kind, Name: m.name, Terms: hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}, Began: m.c.table.Now()}
 	held, err := within(ctx, d, func(ctx context.Context, waits bool) (*hold.Held, error) {
 		w.Wait = waits
-		return m.c.enter(ctx, w, nil)
+		return m.c.takeUncounted(ctx, w, nil)
 	})
-	m.c.telling.ended(ctx, m.name, m.c.table.Now()-w.Began, held, err)
+	m.c.telling.recordCall(ctx, m.name, m.c.table.Now()-w.Began, held, err)
 	return (*Held)(held), err
 }
 

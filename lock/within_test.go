@@ -110,7 +110,7 @@ func TestTryLockWithinWaitsNoLonger(t *testing.T) {
 	}
 }
 
-// TestTryLockWithinWithoutAnAnswer: what is not known is not said to be held.
+// TestTryLockWithinWithoutAnAnswer: the error is ErrUnknown or ErrNotSent, and not ErrNotAcquired.
 func TestTryLockWithinWithoutAnAnswer(t *testing.T) {
 	for name, of := range withinLocks(t) {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,8 @@ func TestTryLockWithinOnASlowServer(t *testing.T) {
 	}
 }
 
-// TestTryLockWithinBehindOthersOfItsClient, who wait too, so it asks nobody before its time is over.
+// TestTryLockWithinBehindOthersOfItsClient: others wait before it, so it makes its only try when its
+// time is over.
 func TestTryLockWithinBehindOthersOfItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)

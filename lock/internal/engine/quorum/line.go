@@ -57,7 +57,7 @@ type Line struct {
 	random  *rand.Rand
 	start   time.Time // Instants count from here
 
-	mu      sync.Mutex // guards the fields below; taken before the mutexes that Peer.Has takes
+	mu      sync.Mutex // guards the fields below; taken before the mutexes that WatchedMember.Has takes
 	waiting []*waiter  // the calls that wait, by arrival
 	trying  []*waiter  // the calls that do not wait, by arrival
 	asking  []*waiter  // the calls that ask the members now; they are in one of the other lists too
