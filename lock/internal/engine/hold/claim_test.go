@@ -20,10 +20,11 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
+// take takes an object.
 type take func(context.Context) (*lock.Held, error)
 
-// of returns how an object of a kind is taken for an hour.
-func (b *busy) of(kind string) (try, wait take) {
+// takesOf returns two ways to take an object of a kind for an hour, without waiting and with it.
+func (b *busy) takesOf(kind string) (try, wait take) {
 	if kind == "permits" {
 		s := b.c.PermitSemaphore("m")
 		return func(ctx context.Context) (*lock.Held, error) { return s.TryAcquireFor(ctx, 2, time.Hour) },
@@ -34,7 +35,7 @@ func (b *busy) of(kind string) (try, wait take) {
 		func(ctx context.Context) (*lock.Held, error) { return m.LockFor(ctx, time.Hour) }
 }
 
-// withEach runs do with each kind of object, and fails if it is not free soon after that.
+// withEach runs do with each kind of object, and fails unless the object is free ten seconds later.
 func withEach(t *testing.T, event string, do func(b *busy, try, wait take)) {
 	for _, kind := range []string{"mutex", "fair", "writer", "reader", "permits"} {
 		t.Run(kind+"/"+event, func(t *testing.T) {
@@ -42,8 +43,8 @@ func withEach(t *testing.T, event string, do func(b *busy, try, wait take)) {
 				if kind == "permits" {
 					fixture.Do(b, b.s, "SET", "m", 3)
 				}
-				try, wait := b.of(kind)
-				warm, err := try(context.Background()) // the connection is there, and the server has the script
+				try, wait := b.takesOf(kind)
+				warm, err := try(context.Background()) // so that the client has a connection, and the server has the script
 				require.NoError(b, err)
 				require.NoError(b, warm.Unlock(context.Background()))
 				synctest.Wait()
@@ -59,10 +60,10 @@ func withEach(t *testing.T, event string, do func(b *busy, try, wait take)) {
 	}
 }
 
-// TestAnAcquisitionWhoseCallerHasNothingIsGivenBack: the server may have carried it out, and would
-// keep it for the whole lease.
+// TestAnAcquisitionWhoseCallerHasNothingIsGivenBack: the server may have carried the acquisition out,
+// and would keep the object for the whole lease.
 func TestAnAcquisitionWhoseCallerHasNothingIsGivenBack(t *testing.T) {
-	leave := func(b *busy, take take) { // while the request is under way
+	leave := func(b *busy, take take) { // the caller leaves while its request is under way
 		require.NoError(b, b.s.Pause())
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 		defer cancel()
@@ -110,7 +111,8 @@ func TestAnAcquisitionWhoseCallerHasNothingIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestAnUnlockWithoutAnAnswerIsSentAgain: the object would be taken for the rest of its lease.
+// TestAnUnlockWithoutAnAnswerIsSentAgain, because otherwise the object would stay taken until its lease
+// ends.
 func TestAnUnlockWithoutAnAnswerIsSentAgain(t *testing.T) {
 	ctx := context.Background()
 	briefly := func(b *busy, call func(context.Context) error) { // while Redis stands still
@@ -139,7 +141,7 @@ func TestAnUnlockWithoutAnAnswerIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestAnUnlockThatIsRefusedIsNotCountedAsUnreleased: Redis did not have the lock any more.
+// TestAnUnlockThatIsRefusedIsNotCountedAsUnreleased, because the lock had already gone from Redis.
 func TestAnUnlockThatIsRefusedIsNotCountedAsUnreleased(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		ctx := context.Background()
@@ -156,12 +158,12 @@ func TestAnUnlockThatIsRefusedIsNotCountedAsUnreleased(t *testing.T) {
 }
 
 // TestAHandOverThatNobodyHasIsGivenBack: the script may have given the lock to the field of the next
-// holder, who has nothing of it and asks anew.
+// holder. If the answer is lost, the next holder does not know, and tries with another field.
 func TestAHandOverThatNobodyHasIsGivenBack(t *testing.T) {
 	ctx := context.Background()
 	const (
-		answer = time.Second     // for one answer, and for an Unlock
-		lease  = 4 * time.Second // the next one's; one second of it is not trusted
+		answer = time.Second     // IOTimeout and UnlockTimeout
+		lease  = 4 * time.Second // of the next holder; its last second is not trusted
 	)
 	for event, unlock := range map[string]func(b *busy, held *lock.Held) error{
 		"its answer comes when the Unlock has left": func(b *busy, held *lock.Held) error {
@@ -183,19 +185,19 @@ func TestAHandOverThatNobodyHasIsGivenBack(t *testing.T) {
 	} {
 		t.Run(event, func(t *testing.T) {
 			cfg := lock.Config{Connections: 1, Margin: 7 * time.Second, IOTimeout: answer, UnlockTimeout: answer}
-			late := strings.Contains(event, "trust") // an answer may come so late
+			late := strings.Contains(event, "trust") // the timeouts let an answer come that late
 			if late {
 				cfg.Lease, cfg.IOTimeout, cfg.UnlockTimeout = time.Minute, lease, lease
 			}
 			withBusy(t, cfg, func(b *busy) {
-				fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Handoff.Text()) // else it is sent twice
+				fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Handoff.Text()) // otherwise the request is sent twice, with EVALSHA and EVAL
 				held, err := b.m.LockFor(ctx, time.Hour)
 				require.NoError(b, err)
-				b.wait(1, func(ctx context.Context) (*lock.Held, error) { return b.m.LockFor(ctx, lease) })
+				b.addWaiters(1, func(ctx context.Context) (*lock.Held, error) { return b.m.LockFor(ctx, lease) })
 				other, err := b.c.Mutex("other").Lock(ctx)
 				require.NoError(b, err)
-				require.NoError(b, other.Unlock(ctx)) // its time ends that of the next Unlock, which begins
-				time.Sleep(answer / 100)              // later, so before the connection is given up
+				require.NoError(b, other.Unlock(ctx))
+				time.Sleep(answer / 100) // so that the timeout of the next Unlock does not end with this one's
 				began := time.Now()
 				require.Equal(b, !late, errors.Is(unlock(b, held), lock.ErrUnknown))
 				next := <-b.held
@@ -207,8 +209,8 @@ func TestAHandOverThatNobodyHasIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestALockWhoseHandOverIsRefusedIsReleased: Redis cannot give the next one its token, and that is not
-// for the one that unlocks to suffer.
+// TestALockWhoseHandOverIsRefusedIsReleased: Redis cannot make a token for the next holder, but the
+// Unlock must not fail because of that.
 func TestALockWhoseHandOverIsRefusedIsReleased(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		ctx := context.Background()
@@ -228,8 +230,8 @@ func TestALockWhoseHandOverIsRefusedIsReleased(t *testing.T) {
 	})
 }
 
-// TestAHandOverOfALockThatAnotherHasSaysSo: its key was deleted, and another client was faster than
-// the next one of this client.
+// TestAHandOverOfALockThatAnotherHasSaysSo: the key was deleted, and another client took the lock before
+// the hand-over.
 func TestAHandOverOfALockThatAnotherHasSaysSo(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		ctx := context.Background()
@@ -237,7 +239,7 @@ func TestAHandOverOfALockThatAnotherHasSaysSo(t *testing.T) {
 		require.NoError(b, err)
 		held, err := b.m.LockFor(ctx, time.Minute)
 		require.NoError(b, err)
-		b.wait(1, b.m.Lock)
+		b.addWaiters(1, b.m.Lock)
 		fixture.Do(b, b.s, "DEL", "m")
 		theirs, err := other.Mutex("m").TryLock(ctx)
 		require.NoError(b, err)
@@ -251,11 +253,11 @@ func TestAHandOverOfALockThatAnotherHasSaysSo(t *testing.T) {
 	})
 }
 
-// TestAnUnlockOfALostLockGivesBackTheRestOfItsLease: Redis has it for a while yet, and nobody works
-// under it any more.
+// TestAnUnlockOfALostLockGivesBackTheRestOfItsLease: Redis keeps a lost lock until its lease ends,
+// although its holder has stopped working.
 func TestAnUnlockOfALostLockGivesBackTheRestOfItsLease(t *testing.T) {
 	ctx := context.Background()
-	const lease = 8 * time.Second // 2 s of it are not trusted
+	const lease = 8 * time.Second // the last 2 s are not trusted
 	for event, lose := range map[string]func(held *lock.Held){
 		"the holder was told": func(held *lock.Held) {
 			time.Sleep(lease - time.Second)
@@ -292,8 +294,8 @@ func (c copying) Send(command string, args ...any) error {
 	return c.ConnWithTimeout.Send(command, args...)
 }
 
-// TestPermitsOfWhichSomeAreGoneAreGivenBack: a copy of the request came first, and somebody has released
-// one of its permits by its id. The caller takes others.
+// TestPermitsOfWhichSomeAreGoneAreGivenBack: a copy of the request was carried out first, and one of
+// its permits was released by its id. The caller releases the others and takes new ones.
 func TestPermitsOfWhichSomeAreGoneAreGivenBack(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		var copied atomic.Bool
@@ -333,7 +335,8 @@ func TestPermitsOfWhichSomeAreGoneAreGivenBack(t *testing.T) {
 	})
 }
 
-// TestAnAcquisitionWhoseAnswerIsLostIsTriedAgainForItsOwner: it must be able to enter again.
+// TestAnAcquisitionWhoseAnswerIsLostIsTriedAgainForItsOwner: a hold whose answer was lost
+// must not refuse its own owner.
 func TestAnAcquisitionWhoseAnswerIsLostIsTriedAgainForItsOwner(t *testing.T) {
 	ctx := lock.WithOwner(context.Background(), "o")
 	withEach(t, "the answer is lost", func(b *busy, _, wait take) {
@@ -352,18 +355,19 @@ func TestAnAcquisitionWhoseAnswerIsLostIsTriedAgainForItsOwner(t *testing.T) {
 	})
 }
 
-// TestAFairWaiterThatHasEndedListensNoMore: its channel is its own, so each would leave a subscription.
+// TestAFairWaiterThatHasEndedListensNoMore: every fair waiter has a channel of its own, so it must end its
+// subscription.
 func TestAFairWaiterThatHasEndedListensNoMore(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		ctx, m := context.Background(), b.c.FairMutex("m")
 		channels := func() int { return len(fixture.Do(b, b.s, "PUBSUB", "CHANNELS", "*m*").([]any)) }
 		held, err := m.Lock(ctx)
 		require.NoError(b, err)
-		b.wait(3, m.Lock)
+		b.addWaiters(3, m.Lock)
 		time.Sleep(time.Second)
 		require.Equal(b, 3, channels())
 		for range 3 {
-			held = b.next(held)
+			held = b.handOver(held)
 		}
 		require.NoError(b, held.Unlock(ctx))
 		time.Sleep(time.Minute)

@@ -16,13 +16,13 @@ var FieldOf = fieldOf
 // Sizes are the bytes of a hold, and of one in a run.
 func Sizes() (alone, inRun uintptr) { return unsafe.Sizeof(Hold{}), unsafe.Sizeof(runHold{}) }
 
-// Callers is how many owners' calls, and queues, the client of x has in mind.
+// Callers returns how many owners with a call, and how many queues, the table of x's client has.
 func Callers(x *Held) int {
 	n := x.h.k.Table.Counts()
 	return n.Owners + n.Queues
 }
 
-// BeginLoss loses x's hold, by a goroutine that comes no further than to say why.
+// BeginLoss does the first steps of a loss of x's hold: the cause is set, but no Watch has ended yet.
 func BeginLoss(x *Held) {
 	h := x.h
 	h.lease.Release()
@@ -33,8 +33,8 @@ func BeginLoss(x *Held) {
 	h.takeWatchesLocked()
 }
 
-// BeginUnlock plays an Unlock of x that comes no further than to say that x's watch does not end
-// with the hold. end is the next step.
+// BeginUnlock does the first step of an Unlock of x: x's Watch does not end with the hold any more. end
+// does the next step and ends the Watch.
 func BeginUnlock(x *Held) (end func()) {
 	h := x.h
 	h.mu.Lock()
@@ -43,14 +43,14 @@ func BeginUnlock(x *Held) (end func()) {
 	return func() { x.watch.End(h.k.errors.NotHeld(h.name)) }
 }
 
-// EndLease ends the lease of x's hold, as a watchdog that has told nobody yet.
+// EndLease ends the lease of x's hold, but calls no callback of the watchdog.
 func EndLease(x *Held) { x.h.lease.Release() }
 
-// Slept plays that the machine was suspended for d while x was held, in a run.
+// Slept makes it look as if the machine was suspended for d while x was held, in a run.
 func Slept(x *Held, d time.Duration) { x.h.run().wall -= int64(d) }
 
-// PassAfter plays the last Unlock of x, which has looked who comes next before between
-// runs and hands the lock over in memory after that. It reports whether it did.
+// PassAfter does the steps of the last Unlock of x. It chooses the next holder, calls between, and
+// hands the lock over in memory. It reports whether the hand-over succeeded.
 func PassAfter(x *Held, between func()) (passed bool) {
 	n := x.h.succession()
 	if n.token == 0 {
@@ -60,8 +60,8 @@ func PassAfter(x *Held, between func()) (passed bool) {
 	return x.h.k.pass(x.h, n)
 }
 
-// LoseWhilePassed plays the steps of a hand-over in memory between which the lease is
-// lost: it is the next holder's already, whose hold the client's tables do not have yet.
+// LoseWhilePassed does the steps of a hand-over in memory, and calls lose in the middle. Then the
+// lease already belongs to the next hold, but the client's table does not have that hold yet.
 func LoseWhilePassed(x *Held, lose func()) {
 	h, k := x.h, x.h.k
 	n := h.succession()
@@ -77,8 +77,8 @@ func LoseWhilePassed(x *Held, lose func()) {
 	k.Table.Deliver(h, n.Next, next)
 }
 
-// AnsweredLate is the answer to a request of x's hold that comes before its caller,
-// which has left it, has noted that.
+// AnsweredLate delivers the answer to a request of x's hold when the caller has just left the request,
+// but has not noted yet that it left.
 func AnsweredLate(x *Held) {
 	_ = x.h.enter(context.Background())
 	x.h.answeredLate(pipe.Answer{Reply: resp.ReplyOf(int64(1)), Stamp: time.Now()})

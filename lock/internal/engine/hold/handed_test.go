@@ -15,17 +15,17 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// TestAHoldThatIsLostWhileItIsHandedOnBlocksNobody: Redis says that it is gone when it is
-// not the old holder's any more, and not known as the next one's yet.
+// TestAHoldThatIsLostWhileItIsHandedOnBlocksNobody: the loss comes when the lease already
+// belongs to the next hold, but the table does not have that hold yet.
 func TestAHoldThatIsLostWhileItIsHandedOnBlocksNobody(t *testing.T) {
 	withBusy(t, lock.Config{Lease: 3 * time.Second}, func(b *busy) {
-		held := b.started(2)
+		held := b.startRun(2)
 		hold.LoseWhilePassed(in(held), func() {
 			fixture.Do(t, b.s, "DEL", "m")
-			time.Sleep(3 * time.Second) // its renewal was due
+			time.Sleep(3 * time.Second) // long enough for a renewal, which finds the loss
 			require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 1}, b.c.Stats().Renewal.Lost)
 		})
-		for range 2 { // the first may have got it before it was known to be lost
+		for range 2 { // the first waiter may have the lost lock; the second takes it anew
 			synctest.Wait()
 			require.NotEmpty(t, b.held, "nobody goes on")
 			if held = <-b.held; held.Valid() {
@@ -38,44 +38,44 @@ func TestAHoldThatIsLostWhileItIsHandedOnBlocksNobody(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsForALockOfItsOwnClientAsksNobody: what Redis would say is known.
+// TestWhoWaitsForALockOfItsOwnClientAsksNobody: the client knows that Redis would refuse the waiter.
 func TestWhoWaitsForALockOfItsOwnClientAsksNobody(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		held, err := b.m.Lock(context.Background())
 		require.NoError(t, err)
 		tries := b.c.Stats().Tries
 		require.EqualValues(t, 1, tries)
-		b.wait(3, b.m.Lock)
+		b.addWaiters(3, b.m.Lock)
 		time.Sleep(time.Minute)
 		require.Equal(t, tries, b.c.Stats().Tries)
 		for range 3 {
-			held = b.next(held)
+			held = b.handOver(held)
 		}
 		require.NoError(t, held.Unlock(context.Background()))
 		require.Equal(t, tries, b.c.Stats().Tries)
 	})
 }
 
-// TestAHoldThatIsRenewedNoMoreIsHandedOnByAScript: whoever comes next wants a lease that
+// TestAHoldThatIsRenewedNoMoreIsHandedOnByAScript: the next holder wants another lease, which
 // is renewed.
 func TestAHoldThatIsRenewedNoMoreIsHandedOnByAScript(t *testing.T) {
 	ctx := context.Background()
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(2)
+		held := b.startRun(2)
 		inner, err := b.m.LockFor(held.Context(ctx), time.Second)
 		require.NoError(t, err)
 		require.NoError(t, held.Unlock(ctx)) // what is left is of LockFor
-		pending, next := b.pending(inner)
+		pending, next := b.handOverInPause(inner)
 		require.True(t, pending)
 		time.Sleep(time.Minute)
 		require.True(t, next.Valid())
-		require.NoError(t, b.next(next).Unlock(ctx))
+		require.NoError(t, b.handOver(next).Unlock(ctx))
 		require.False(t, fixture.Exists(t, b.s, "m"))
 	})
 }
 
-// TestWhoWaitsForARedLockEntersWhenItsOwnerIsHandedItsMembers: their clients ask no
-// server, and so nobody hears of it but by the clients themselves.
+// TestWhoWaitsForARedLockEntersWhenItsOwnerIsHandedItsMembers: the hand-over is in
+// memory, so no message tells the waiter. It learns of its owner's new holds from the clients.
 func TestWhoWaitsForARedLockEntersWhenItsOwnerIsHandedItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -141,7 +141,7 @@ func TestWhoWaitsForARedLockEntersWhenItsOwnerIsHandedItsMembers(t *testing.T) {
 }
 
 // TestAHoldThatIsHandedOnIsAskedForWhereItWasFound: while a slot moves, the key of a hold
-// may be on the one server or the other; the next holder has it from the one before.
+// is on one of two servers. The next holder inherits from the last one where the key was found.
 func TestAHoldThatIsHandedOnIsAskedForWhereItWasFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := fixture.NewIslands(t, "a", "b")
@@ -156,7 +156,7 @@ func TestAHoldThatIsHandedOnIsAskedForWhereItWasFound(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Second) // the token counter is new
 		require.NoError(t, held.Unlock(ctx))
-		held = b.started(1)
+		held = b.startRun(1)
 		// The slot is b's, which does not have this key yet.
 		is.RefuseWithASK("b", "a")
 		is.AssignSlots("b")
@@ -175,8 +175,8 @@ func TestAHoldThatIsHandedOnIsAskedForWhereItWasFound(t *testing.T) {
 	})
 }
 
-// TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce: no message reaches the client, and the
-// next one does not wait until it would look by itself.
+// TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce, although no message reaches the client
+// and the next poll of the waiter is far away.
 func TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce(t *testing.T) {
 	ctx := context.Background()
 	type locking func(context.Context) (unlock func() error, err error)
@@ -225,7 +225,7 @@ func TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const poll = 10 * time.Second
-				c, err := deaf(fixture.Virtual(t), lock.Config{MaxPoll: poll, Lease: time.Hour})
+				c, err := newDeaf(fixture.Virtual(t), lock.Config{MaxPoll: poll, Lease: time.Hour})
 				require.NoError(t, err)
 				first, second := of(t, c)
 				unlock, err := first(ctx)
@@ -249,8 +249,8 @@ func TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce(t *testing.T) {
 	}
 }
 
-// TestATryTellsTheFirstInLineWhatItHasHeard: it asked beside a reader that waits, and was
-// told that the lease of the writer ends sooner than the reader knows.
+// TestATryTellsTheFirstInLineWhatItHasHeard: a TryLock asks while a reader waits. Its refusal says that
+// the lease of the writer ends sooner than the waiting reader knows.
 func TestATryTellsTheFirstInLineWhatItHasHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const poll = 10 * time.Minute
@@ -259,7 +259,7 @@ func TestATryTellsTheFirstInLineWhatItHasHeard(t *testing.T) {
 		require.NoError(t, err)
 		_, err = before.RWMutex("rw").Writer().LockFor(ctx, time.Hour)
 		require.NoError(t, err)
-		c, err := deaf(s, lock.Config{MaxPoll: poll, Logger: slog.New(slog.DiscardHandler)})
+		c, err := newDeaf(s, lock.Config{MaxPoll: poll, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		got := make(chan *lock.Held, 1)
 		go func() {

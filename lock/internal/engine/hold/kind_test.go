@@ -13,9 +13,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
-// TestAFieldIsNotTooLongForASmallHash: Redis keeps fields of up to 64 bytes in a list, without a
-// table of 136 bytes. So long is that of a writer when owner and seq have ten digits, with a label
-// and without.
+// TestAFieldIsNotTooLongForASmallHash: Redis keeps fields of up to 64 bytes in a listpack, without
+// a hash table of 136 bytes. A writer's field is the longest, and has 64 bytes when its owner and its seq
+// have ten digits each. A label does not make it longer.
 func TestAFieldIsNotTooLongForASmallHash(t *testing.T) {
 	const most = 9_999_999_999
 	for _, label := range []string{"", "a", "web-1", strings.Repeat("long", 100)} {
@@ -26,8 +26,9 @@ func TestAFieldIsNotTooLongForASmallHash(t *testing.T) {
 	}
 }
 
-// TestNoLabelMakesAFieldSomethingElse: it is no stranger's (<id>:<n>), scripts see a hold in it,
-// and the keys whose names it is in remain in the slot of their lock, and no name of a lock.
+// TestNoLabelMakesAFieldSomethingElse: whatever the label, a field does not look like a stranger's
+// (<id>:<n>), and scripts recognise it as ours. Keys whose names contain it stay in the slot of their
+// lock, and no lock may have such a name.
 func TestNoLabelMakesAFieldSomethingElse(t *testing.T) {
 	strangers := regexp.MustCompile(`\A[^:]+:\d+\z`)
 	ours := regexp.MustCompile(`\A[A-Za-z0-9._@-]{36}:\d+:\d+(:write)?\z`)

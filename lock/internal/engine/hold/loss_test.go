@@ -14,7 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TestErrAndDoneAgreeWhileAnotherFindsTheLoss: that goroutine was stopped half-way.
+// TestErrAndDoneAgreeWhileAnotherFindsTheLoss: the goroutine that found the loss is stopped half-way.
 func TestErrAndDoneAgreeWhileAnotherFindsTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
@@ -40,7 +40,8 @@ func TestErrAndDoneAgreeWhileAnotherFindsTheLoss(t *testing.T) {
 	})
 }
 
-// TestALossEndsWhatAllHeldsGaveOut, with one error. What an Unlock has ended before says so still.
+// TestALossEndsWhatAllHeldsGaveOut: the channels and contexts of all Helds end with one error, except the
+// contexts that an earlier Unlock has ended.
 func TestALossEndsWhatAllHeldsGaveOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
@@ -59,7 +60,7 @@ func TestALossEndsWhatAllHeldsGaveOut(t *testing.T) {
 		require.NoError(t, first.Unlock(t.Context()))
 		require.NoError(t, helds[1].Unlock(t.Context()))
 		time.Sleep(2 * time.Minute)
-		for _, done := range dones { // before anybody asks, which would end what is asked
+		for _, done := range dones { // before a call of Err, which would end the contexts by itself
 			require.True(t, fixture.IsClosed(done))
 		}
 		require.ErrorIs(t, context.Cause(ctx), lock.ErrNotHeld)
@@ -73,8 +74,8 @@ func TestALossEndsWhatAllHeldsGaveOut(t *testing.T) {
 	})
 }
 
-// TestALossDoesNotEndWhatAnUnlockIsAboutToEnd: the goroutine of the Unlock was stopped half-way, and
-// the contexts of its Held say that it was unlocked.
+// TestALossDoesNotEndWhatAnUnlockIsAboutToEnd: the goroutine of the Unlock is stopped half-way. The
+// contexts of its Held still end as unlocked.
 func TestALossDoesNotEndWhatAnUnlockIsAboutToEnd(t *testing.T) {
 	for _, i := range []int{0, 1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestALossDoesNotEndWhatAnUnlockIsAboutToEnd(t *testing.T) {
 func TestALossThatAnAnswerFindsFirstHasItsReason(t *testing.T) {
 	withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
 		ctx := context.Background()
-		fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Reenter.Text()) // else it is sent twice
+		fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Reenter.Text()) // otherwise the request is sent twice
 		held, err := b.m.LockFor(ctx, time.Second)
 		require.NoError(b, err)
 		b.wire.Delay(time.Until(held.Deadline()))
@@ -121,7 +122,7 @@ func TestALossThatAnAnswerFindsFirstHasItsReason(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForWorkInTheBackground, as for an Unlock of a member that nobody waits for.
+// TestCloseWaitsForWorkInTheBackground. A MultiHeld unlocks its members in the background.
 func TestCloseWaitsForWorkInTheBackground(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		ctx := context.Background()

@@ -11,5 +11,5 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// in is what a user's Held is.
+// in converts the Held of a user to the Held of this package.
 func in(x *lock.Held) *hold.Held { return (*hold.Held)(x) }

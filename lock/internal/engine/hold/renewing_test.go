@@ -10,7 +10,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// TestAHoldIsRenewedFromTheFirstReEntryThatNeedsIt: LockFor does not, and Lock does.
+// TestAHoldIsRenewedFromTheFirstReEntryThatNeedsIt: a re-entry by Lock needs renewal, and
+// one by LockFor does not.
 func TestAHoldIsRenewedFromTheFirstReEntryThatNeedsIt(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		ctx := context.Background()

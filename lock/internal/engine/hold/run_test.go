@@ -20,33 +20,33 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 )
 
-// busy is a lock of one client in a bubble whose holders hand it on.
+// busy is a Mutex m of one client, in virtual time, whose holders hand it over to waiters.
 type busy struct {
 	*testing.T
 	s    *redistest.Server
 	wire *fixture.Wire // between c and s
 	c    *lock.Client
 	m    *lock.Mutex
-	held chan *lock.Held // those that have got it
+	held chan *lock.Held // from the waiters of wait, when they get the lock
 }
 
-// withBusy runs f in a bubble, with nobody holding anything.
+// withBusy runs f in virtual time. At the beginning no lock is held.
 func withBusy(t *testing.T, cfg lock.Config, f func(b *busy)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
 		wire := fixture.NewWire(s)
-		time.Sleep(200 * time.Millisecond) // all clients look for strangers at the beginning of each half second
+		time.Sleep(200 * time.Millisecond) // clients look for strangers when a half second begins, and that would disturb f
 		c, err := lock.New(wire.Pool(), cfg)
 		require.NoError(t, err)
 		b := &busy{T: t, s: s, wire: wire, c: c, m: c.Mutex("m"), held: make(chan *lock.Held, 1000)}
-		fixture.Do(t, s, "SET", "wheellock_token", int64(1)<<49) // behind a new counter no token is reserved before time passes
+		fixture.Do(t, s, "SET", "wheellock_token", int64(1)<<49) // with a new counter, no tokens could be reserved for some time
 		f(b)
 		require.NoError(t, c.Close(context.Background()))
 	})
 }
 
-// wait makes n callers wait for the lock, one after the other.
-func (b *busy) wait(n int, take func(context.Context) (*lock.Held, error)) {
+// addWaiters makes n callers wait for the lock, one after the other.
+func (b *busy) addWaiters(n int, take func(context.Context) (*lock.Held, error)) {
 	for range n {
 		go func() {
 			held, err := take(context.Background())
@@ -60,22 +60,23 @@ func (b *busy) wait(n int, take func(context.Context) (*lock.Held, error)) {
 	}
 }
 
-// started returns a holder of a run, behind whom n wait: Redis has just been asked.
-func (b *busy) started(n int) *lock.Held {
+// startRun returns the first holder of a run, with n waiters behind it. A script has just reserved the
+// tokens of the run.
+func (b *busy) startRun(n int) *lock.Held {
 	first, err := b.m.Lock(context.Background())
 	require.NoError(b, err)
-	b.wait(1+n, b.m.Lock)
+	b.addWaiters(1+n, b.m.Lock)
 	require.NoError(b, first.Unlock(context.Background()))
 	return <-b.held
 }
 
-// next unlocks and returns the holder that comes after.
-func (b *busy) next(held *lock.Held) *lock.Held {
+// handOver unlocks held and returns the Held of the next holder.
+func (b *busy) handOver(held *lock.Held) *lock.Held {
 	require.NoError(b, held.Unlock(context.Background()))
 	return <-b.held
 }
 
-// field is the field of the lock's hash, the only one.
+// field returns the only field of the lock's hash.
 func (b *busy) field() (field string) {
 	fields := fixture.Hash(b, b.s, "m")
 	require.Len(b, fields, 1)
@@ -85,9 +86,9 @@ func (b *busy) field() (field string) {
 	return field
 }
 
-// pending reports whether nobody gets the lock from held while Redis stands still, and
-// who gets it then.
-func (b *busy) pending(held *lock.Held) (pending bool, next *lock.Held) {
+// handOverInPause unlocks held while Redis is paused, and then ends the pause. It reports whether the
+// hand-over had to wait for Redis, and returns the next holder. A hand-over in memory does not wait.
+func (b *busy) handOverInPause(held *lock.Held) (pending bool, next *lock.Held) {
 	require.NoError(b, b.s.Pause())
 	done := make(chan error, 1)
 	go func() { done <- held.Unlock(context.Background()) }()
@@ -98,17 +99,17 @@ func (b *busy) pending(held *lock.Held) (pending bool, next *lock.Held) {
 	return pending, <-b.held
 }
 
-// TestALockIsHandedOnWithoutRedis: for 100 ms after a script.
+// TestALockIsHandedOnWithoutRedis, for 100 ms after the script that reserved tokens.
 func TestALockIsHandedOnWithoutRedis(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(4)
-		pending, held := b.pending(held)
+		held := b.startRun(4)
+		pending, held := b.handOverInPause(held)
 		require.False(t, pending)
 		time.Sleep(99 * time.Millisecond)
-		pending, held = b.pending(held)
+		pending, held = b.handOverInPause(held)
 		require.False(t, pending)
 		time.Sleep(2 * time.Millisecond)
-		pending, held = b.pending(held)
+		pending, held = b.handOverInPause(held)
 		require.True(t, pending, "too long ago")
 		require.NoError(t, held.Unlock(context.Background()))
 		require.NoError(t, (<-b.held).Unlock(context.Background()))
@@ -116,22 +117,22 @@ func TestALockIsHandedOnWithoutRedis(t *testing.T) {
 	})
 }
 
-// TestTheSleepOfAMachineEndsARun: Redis' clock goes on meanwhile, and others are told that they
-// may rely on 100 ms.
+// TestTheSleepOfAMachineEndsARun: the clock of Redis goes on during the sleep, and other clients rely on
+// the limit of 100 ms.
 func TestTheSleepOfAMachineEndsARun(t *testing.T) {
 	for _, slept := range []time.Duration{0, 99 * time.Millisecond, 101 * time.Millisecond, time.Hour} {
 		withBusy(t, lock.Config{}, func(b *busy) {
-			held := b.started(2)
+			held := b.startRun(2)
 			hold.Slept(in(held), slept)
-			pending, held := b.pending(held)
+			pending, held := b.handOverInPause(held)
 			require.Equal(t, slept > 100*time.Millisecond, pending, "slept %v", slept)
-			require.NoError(t, b.next(held).Unlock(context.Background()))
+			require.NoError(t, b.handOver(held).Unlock(context.Background()))
 		})
 	}
 }
 
-// TestWhatRedisSaidLongAgoIsNotHandedOn: to the first of a run, too, which got the lock
-// by itself.
+// TestWhatRedisSaidLongAgoIsNotHandedOn: the limit also counts for the first holder of a run, which got
+// the lock by its own script.
 func TestWhatRedisSaidLongAgoIsNotHandedOn(t *testing.T) {
 	for _, long := range []bool{false, true} {
 		withBusy(t, lock.Config{}, func(b *busy) {
@@ -139,27 +140,27 @@ func TestWhatRedisSaidLongAgoIsNotHandedOn(t *testing.T) {
 			require.NoError(t, err)
 			held, err := other.Mutex("m").Lock(context.Background())
 			require.NoError(t, err)
-			b.wait(3, b.m.Lock)
+			b.addWaiters(3, b.m.Lock)
 			require.NoError(t, held.Unlock(context.Background()))
 			held = <-b.held
 			if long {
 				time.Sleep(101 * time.Millisecond)
 			}
-			pending, held := b.pending(held)
+			pending, held := b.handOverInPause(held)
 			require.Equal(t, long, pending)
-			require.NoError(t, b.next(held).Unlock(context.Background()))
+			require.NoError(t, b.handOver(held).Unlock(context.Background()))
 			require.NoError(t, other.Close(context.Background()))
 		})
 	}
 }
 
-// TestAnotherClientThatWaitsHasItsTurnAfterARun: after 16 hand-overs, or as many as wait
-// here, or those of a millisecond, up to 64.
+// TestAnotherClientThatWaitsHasItsTurnAfterARun: a run has 16 hand-overs. It has more if
+// more callers of its client wait, or if they fit into a millisecond, up to 64.
 func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
 	for _, tt := range []struct {
 		waiting     int
-		each        time.Duration // how long a holder has it
-		least, most int           // turns
+		each        time.Duration // how long a holder has the lock
+		least, most int           // turns of a run
 	}{
 		{10, 100 * time.Microsecond, 15, 17},
 		{10, 40 * time.Microsecond, 24, 27},
@@ -171,7 +172,7 @@ func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
 			ctx := context.Background()
 			other, err := lock.New(b.s.Pool(0), lock.Config{})
 			require.NoError(t, err)
-			held := b.started(tt.waiting)
+			held := b.startRun(tt.waiting)
 			theirs := make(chan *lock.Held, 1)
 			go func() {
 				held, err := other.Mutex("m").Lock(ctx)
@@ -190,7 +191,7 @@ func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
 				case held = <-b.held:
 					turns++
 					require.LessOrEqual(t, turns, 2*tt.most, "the run does not end")
-					b.wait(1, b.m.Lock)
+					b.addWaiters(1, b.m.Lock)
 				default:
 					time.Sleep(3 * time.Millisecond) // two tries are 2 ms apart
 					require.NotEmpty(t, theirs, "after %d turns nobody has it", turns)
@@ -207,15 +208,15 @@ func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
 	}
 }
 
-// TestARunGivesOutWhatWasReservedAndNoMore: few wait when the script reserves tokens, and so
-// many come after that, that the run is longer.
+// TestARunGivesOutWhatWasReservedAndNoMore: the script reserves tokens for the few waiters of that time.
+// Many more waiters come later, so the run needs more tokens than it has.
 func TestARunGivesOutWhatWasReservedAndNoMore(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(2)
-		b.wait(60, b.m.Lock)
+		held := b.startRun(2)
+		b.addWaiters(60, b.m.Lock)
 		tokens, asked := []int64{held.Token()}, 0
 		for range 62 {
-			pending, next := b.pending(held)
+			pending, next := b.handOverInPause(held)
 			if pending {
 				asked++
 			}
@@ -228,11 +229,10 @@ func TestARunGivesOutWhatWasReservedAndNoMore(t *testing.T) {
 	})
 }
 
-// TestHoldersOfARunShareItsFieldAndNothingElse: each has a token of its own, higher
-// than the last one's, in the order in which they came.
+// TestHoldersOfARunShareItsFieldAndNothingElse: every holder has a higher token than the holder before.
 func TestHoldersOfARunShareItsFieldAndNothingElse(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(200)
+		held := b.startRun(200)
 		var fields []string
 		tokens, owners := []int64{held.Token()}, map[string]bool{}
 		for range 200 {
@@ -242,7 +242,7 @@ func TestHoldersOfARunShareItsFieldAndNothingElse(t *testing.T) {
 			}
 			require.True(t, b.m.HeldBy(held.Context(context.Background())))
 			last := held
-			held = b.next(held)
+			held = b.handOver(held)
 			require.False(t, last.Valid())
 			require.ErrorIs(t, last.Err(), lock.ErrNotHeld)
 			_, err := last.Guard(context.Background(), "SET", []string{"guarded"}, 1)
@@ -269,14 +269,14 @@ func TestHoldersOfARunShareItsFieldAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestWhoIsHandedALockInMemoryIsRenewedAndTold: as one that Redis gave it to.
+// TestWhoIsHandedALockInMemoryIsRenewedAndTold of a loss, as a holder is that got the lock from Redis.
 func TestWhoIsHandedALockInMemoryIsRenewedAndTold(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.next(b.started(2))
+		held := b.handOver(b.startRun(2))
 		time.Sleep(time.Hour)
 		require.True(t, held.Valid())
 		field := b.field()
-		held = b.next(held)
+		held = b.handOver(held)
 		require.NotEqual(t, field, b.field())
 		ok, err := b.m.ForceUnlock(context.Background())
 		require.NoError(t, err)
@@ -286,14 +286,14 @@ func TestWhoIsHandedALockInMemoryIsRenewedAndTold(t *testing.T) {
 	})
 }
 
-// TestAKeyThatGoesInARunIsNoticedByTheNextScript: those before it are told that they
-// have released, as the documentation of Unlock says.
+// TestAKeyThatGoesInARunIsNoticedByTheNextScript. The Unlocks before that return nil, as the
+// documentation of Unlock says.
 func TestAKeyThatGoesInARunIsNoticedByTheNextScript(t *testing.T) {
 	for _, command := range [][]any{{"DEL", "m"}, {"FLUSHALL"}} {
 		withBusy(t, lock.Config{}, func(b *busy) {
-			held := b.started(2)
+			held := b.startRun(2)
 			fixture.Do(t, b.s, command[0].(string), command[1:]...)
-			held = b.next(held)
+			held = b.handOver(held)
 			time.Sleep(101 * time.Millisecond)
 			require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrLost)
 			require.NoError(t, (<-b.held).Unlock(context.Background()), "the next one asks anew")
@@ -302,11 +302,11 @@ func TestAKeyThatGoesInARunIsNoticedByTheNextScript(t *testing.T) {
 	}
 }
 
-// TestAHoldThatIsLostWhileItIsHandedOnIsNotHandedOn: the next one has got the lock from
-// Redis meanwhile and is through with it.
+// TestAHoldThatIsLostWhileItIsHandedOnIsNotHandedOn: meanwhile the next waiter has taken
+// the lock from Redis and unlocked it.
 func TestAHoldThatIsLostWhileItIsHandedOnIsNotHandedOn(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(1)
+		held := b.startRun(1)
 		passed := hold.PassAfter(in(held), func() {
 			_, err := b.m.ForceUnlock(context.Background())
 			require.NoError(t, err)
@@ -319,7 +319,7 @@ func TestAHoldThatIsLostWhileItIsHandedOnIsNotHandedOn(t *testing.T) {
 	})
 }
 
-// TestALongLeaseIsNotHandedOn: who comes next gets the lease that it asked for.
+// TestALongLeaseIsNotHandedOn: every holder has the lease that it asked for.
 func TestALongLeaseIsNotHandedOn(t *testing.T) {
 	ctx := context.Background()
 	for name, longer := range map[string]func(*busy, *lock.Held){
@@ -332,52 +332,52 @@ func TestALongLeaseIsNotHandedOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withBusy(t, lock.Config{}, func(b *busy) {
-				held := b.started(2)
+				held := b.startRun(2)
 				longer(b, held)
 				require.Greater(t, fixture.PTTL(t, b.s, "m"), int64(3_000_000))
-				held = b.next(held)
+				held = b.handOver(held)
 				require.LessOrEqual(t, fixture.PTTL(t, b.s, "m"), int64(30_000))
-				require.NoError(t, b.next(held).Unlock(ctx))
+				require.NoError(t, b.handOver(held).Unlock(ctx))
 			})
 		})
 	}
 	t.Run("LockFor", func(t *testing.T) {
 		withBusy(t, lock.Config{}, func(b *busy) {
-			held := b.started(0)
-			b.wait(1, func(ctx context.Context) (*lock.Held, error) { return b.m.LockFor(ctx, time.Second) })
-			b.wait(1, b.m.Lock)
-			held = b.next(held)
+			held := b.startRun(0)
+			b.addWaiters(1, func(ctx context.Context) (*lock.Held, error) { return b.m.LockFor(ctx, time.Second) })
+			b.addWaiters(1, b.m.Lock)
+			held = b.handOver(held)
 			require.LessOrEqual(t, fixture.PTTL(t, b.s, "m"), int64(1000))
-			held = b.next(held)
+			held = b.handOver(held)
 			require.Greater(t, fixture.PTTL(t, b.s, "m"), int64(10_000))
 			require.NoError(t, held.Unlock(ctx))
 		})
 	})
 }
 
-// TestReentriesInARunCountForTheirHolderAlone
 func TestReentriesInARunCountForTheirHolderAlone(t *testing.T) {
 	ctx := context.Background()
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(2)
+		held := b.startRun(2)
 		inner, err := b.m.Lock(held.Context(ctx))
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{b.field(): "2"}, fixture.Hash(t, b.s, "m"))
 		require.NoError(t, held.Unlock(ctx))
 		require.Empty(t, b.held, "it is held once more")
-		held = b.next(inner)
+		held = b.handOver(inner)
 		require.Equal(t, 1, held.Count())
 		require.Equal(t, map[string]string{b.field(): "1"}, fixture.Hash(t, b.s, "m"))
-		require.NoError(t, b.next(held).Unlock(ctx))
+		require.NoError(t, b.handOver(held).Unlock(ctx))
 		require.False(t, fixture.Exists(t, b.s, "m"))
 	})
 }
 
-// TestAGuardThatMayStillRunKeepsItsFieldFromTheNextHolder: it would run under the other.
+// TestAGuardThatMayStillRunKeepsItsFieldFromTheNextHolder: the command could run while the
+// next holder has the lock.
 func TestAGuardThatMayStillRunKeepsItsFieldFromTheNextHolder(t *testing.T) {
 	ctx := context.Background()
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(2)
+		held := b.startRun(2)
 		field := b.field()
 		require.NoError(t, b.s.Pause())
 		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
@@ -392,30 +392,30 @@ func TestAGuardThatMayStillRunKeepsItsFieldFromTheNextHolder(t *testing.T) {
 		require.NoError(t, <-done)
 		held = <-b.held
 		require.NotEqual(t, field, b.field())
-		require.NoError(t, b.next(held).Unlock(ctx))
+		require.NoError(t, b.handOver(held).Unlock(ctx))
 	})
 }
 
-// TestALateAnswerKeepsItsFieldFromTheNextHolder: it may be of an extension, and comes
-// before the call that has left it goes on.
+// TestALateAnswerKeepsItsFieldFromTheNextHolder: the answer may be that of an Extend. It comes between
+// two steps of the call that has left it.
 func TestALateAnswerKeepsItsFieldFromTheNextHolder(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(2)
+		held := b.startRun(2)
 		hold.AnsweredLate(in(held))
-		pending, held := b.pending(held)
+		pending, held := b.handOverInPause(held)
 		require.True(t, pending)
-		require.NoError(t, b.next(held).Unlock(context.Background()))
+		require.NoError(t, b.handOver(held).Unlock(context.Background()))
 	})
 }
 
-// TestOthersOfTheFamilyAskRedisEachTime: a FencedMutex counts as Redisson does, and a
-// replica knows nothing of a hand-over in memory.
+// TestOthersOfTheFamilyAskRedisEachTime: the tokens of a FencedMutex come from Redis one by one, and with
+// Config.Replicas every hold must be on replicas.
 func TestOthersOfTheFamilyAskRedisEachTime(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		b.m = b.c.FencedMutex("m")
-		held := b.started(5)
+		held := b.startRun(5)
 		for token := int64(3); token <= 7; token++ {
-			pending, next := b.pending(held)
+			pending, next := b.handOverInPause(held)
 			require.True(t, pending)
 			require.Equal(t, token, next.Token())
 			held = next
@@ -424,7 +424,7 @@ func TestOthersOfTheFamilyAskRedisEachTime(t *testing.T) {
 	})
 }
 
-// deafConn may not subscribe.
+// deafConn is a connection of a user without the right to subscribe.
 type deafConn struct{ redis.ConnWithTimeout }
 
 func (c deafConn) Send(command string, args ...any) error {
@@ -434,8 +434,8 @@ func (c deafConn) Send(command string, args ...any) error {
 	return c.ConnWithTimeout.Send(command, args...)
 }
 
-// deaf returns a client of s that no message reaches.
-func deaf(s *redistest.Server, cfg lock.Config) (*lock.Client, error) {
+// newDeaf returns a client of s that receives no messages.
+func newDeaf(s *redistest.Server, cfg lock.Config) (*lock.Client, error) {
 	return lock.New(&redis.Pool{MaxIdle: 3, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		conn, err := s.DialContext(ctx)
 		if err != nil {
@@ -466,20 +466,20 @@ func keepBusy(t *testing.T, m *lock.Mutex, n int, hold func()) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// TestWhoHearsNothingHasItsTurnBesideABusyClient: within two MaxPolls, though the busy
-// one is told of nobody.
+// TestWhoHearsNothingHasItsTurnBesideABusyClient: a client without messages gets the lock within two
+// MaxPolls, although Redis does not know that it waits.
 func TestWhoHearsNothingHasItsTurnBesideABusyClient(t *testing.T) {
 	for _, hold := range []time.Duration{100 * time.Microsecond, 5 * time.Millisecond, 70 * time.Millisecond} {
 		turns := 5
 		if testing.Short() && hold < time.Millisecond {
-			turns = 1 // so many hand-overs cost the race detector seconds
+			turns = 1 // brief holds make many hand-overs, which take the race detector seconds
 		}
 		t.Run(hold.String(), func(t *testing.T) {
 			withBusy(t, lock.Config{}, func(b *busy) {
 				const poll = 500 * time.Millisecond
 				ctx := context.Background()
 				stop := keepBusy(t, b.m, 8, func() { time.Sleep(hold) })
-				other, err := deaf(b.s, lock.Config{MaxPoll: poll})
+				other, err := newDeaf(b.s, lock.Config{MaxPoll: poll})
 				require.NoError(t, err)
 				for range turns {
 					time.Sleep(poll / 2)
@@ -496,7 +496,7 @@ func TestWhoHearsNothingHasItsTurnBesideABusyClient(t *testing.T) {
 	}
 }
 
-// TestAnotherLibraryGetsALockThatIsBusy: it only looks now and then.
+// TestAnotherLibraryGetsALockThatIsBusy, although it only polls.
 func TestAnotherLibraryGetsALockThatIsBusy(t *testing.T) {
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
@@ -542,14 +542,14 @@ func TestCloseInARunLeavesNothing(t *testing.T) {
 }
 
 // TestTokensRiseThoughTheirCounterIsLostWhileVeryManyAreReserved: a hundred busy locks
-// reserve tokens faster than time passes, up to 10 ms ahead of it.
+// reserve tokens up to 10 ms ahead of the server's clock.
 func TestTokensRiseThoughTheirCounterIsLostWhileVeryManyAreReserved(t *testing.T) {
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx, cancel := context.WithTimeout(bounded.Context(t), 500*time.Millisecond)
 	defer cancel()
 	names := fixture.Names("busy", 100)
-	highest := make([]int64, len(names)) // guarded by the lock
+	highest := make([]int64, len(names)) // each guarded by its lock
 	var wg sync.WaitGroup
 	for i, name := range names {
 		for range 3 {
@@ -579,8 +579,8 @@ func TestTokensRiseThoughTheirCounterIsLostWhileVeryManyAreReserved(t *testing.T
 	}
 }
 
-// TestABusyLockIsExactWhateverItsHoldersDo: two clients, with everything that keeps a
-// hold from being handed on in memory, and with what does not.
+// TestABusyLockIsExactWhateverItsHoldersDo: two clients use the lock in every way,
+// whether it keeps a hold from being handed over in memory or not.
 func TestABusyLockIsExactWhateverItsHoldersDo(t *testing.T) {
 	s := fixture.Server(t)
 	ctx := bounded.Context(t)
@@ -603,7 +603,7 @@ func TestABusyLockIsExactWhateverItsHoldersDo(t *testing.T) {
 			}
 			held, err := take(wait)
 			if err != nil {
-				return nil // another has it, or it had no time
+				return nil // refused, or its time was too short
 			}
 			before := sum
 			if held.Token() <= last {
@@ -651,8 +651,8 @@ func TestABusyLockIsExactWhateverItsHoldersDo(t *testing.T) {
 	}
 }
 
-// TestARefusalByAHoldOfThisClientHasTheRestOfItsLease, though Redis is not asked. Of a lease that nobody
-// renews the client knows how long it is trusted.
+// TestARefusalByAHoldOfThisClientHasTheRestOfItsLease, although Redis is not asked. If the
+// lease is not renewed, the refusal has the time until trust ends.
 func TestARefusalByAHoldOfThisClientHasTheRestOfItsLease(t *testing.T) {
 	ctx := context.Background()
 	const lease, margin = 30 * time.Second, 7 * time.Second
@@ -663,12 +663,12 @@ func TestARefusalByAHoldOfThisClientHasTheRestOfItsLease(t *testing.T) {
 		withBusy(t, lock.Config{Lease: lease, Margin: margin}, func(b *busy) {
 			held, err := take(b)
 			require.NoError(b, err)
-			b.wait(1, b.m.Lock)
+			b.addWaiters(1, b.m.Lock)
 			_, err = b.m.TryLock(ctx)
 			var refused *lock.HeldError
 			require.ErrorAs(b, err, &refused)
 			require.Equal(b, left, refused.TTL)
-			require.NoError(b, b.next(held).Unlock(ctx))
+			require.NoError(b, b.handOver(held).Unlock(ctx))
 		})
 	}
 }

@@ -27,7 +27,7 @@ func TestTheSizeOfAHold(t *testing.T) {
 	require.EqualValues(t, 208, inRun)
 }
 
-// TestAHoldThatWasHandedOverKeepsNoQueue: nor a waiter, and nobody listens for it.
+// TestAHoldThatWasHandedOverKeepsNoQueue, no waiter, and no subscription.
 func TestAHoldThatWasHandedOverKeepsNoQueue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
@@ -65,30 +65,30 @@ func TestAHoldThatWasHandedOverKeepsNoQueue(t *testing.T) {
 	})
 }
 
-// TestWhatAHoldThatWasHandedOverPointsTo: its run, its lease, and what all share.
+// TestWhatAHoldThatWasHandedOverPointsTo: only its run and the engine.
 func TestWhatAHoldThatWasHandedOverPointsTo(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
-		held := b.started(3)
-		for _, pending := range []bool{false, true} { // in memory, and by a script
+		held := b.startRun(3)
+		for _, pending := range []bool{false, true} { // a hand-over in memory, and one by a script
 			if pending {
 				time.Sleep(101 * time.Millisecond)
 			}
-			asked, next := b.pending(held)
+			asked, next := b.handOverInPause(held)
 			require.Equal(t, pending, asked)
 			held = next
-			require.Equal(t, []string{"*hold.Engine", "*hold.Hold", "*hold.run", "*hold.runHold"}, pointers(in(held).Hold()))
+			require.Equal(t, []string{"*hold.Engine", "*hold.Hold", "*hold.run", "*hold.runHold"}, listPointers(in(held).Hold()))
 		}
-		require.NoError(t, b.next(held).Unlock(context.Background()))
+		require.NoError(t, b.handOver(held).Unlock(context.Background()))
 		held, err := b.m.Lock(context.Background())
 		require.NoError(t, err)
-		require.Equal(t, []string{"*hold.Engine", "*hold.Hold"}, pointers(in(held).Hold()))
+		require.Equal(t, []string{"*hold.Engine", "*hold.Hold"}, listPointers(in(held).Hold()))
 		require.NoError(t, held.Unlock(context.Background()))
 	})
 }
 
-// pointers are the types of all pointers, channels, maps and functions that can be reached from
-// a hold, but not through what all holds share, nor through what is package renewal's.
-func pointers(h *hold.Hold) []string {
+// listPointers returns the types of all pointers, channels, maps and functions that a hold refers to.
+// It does not follow pointers into the engine, which all holds share, or into package renewal.
+func listPointers(h *hold.Hold) []string {
 	type pointer struct {
 		to uintptr
 		as string
@@ -116,7 +116,7 @@ func pointers(h *hold.Hold) []string {
 			}
 		case reflect.Pointer:
 			name := v.Type().String()
-			if strings.HasPrefix(name, "*renewal.") || v.IsNil() { // the watchdog writes its own meanwhile
+			if strings.HasPrefix(name, "*renewal.") || v.IsNil() { // the watchdog may be writing to it
 				return
 			}
 			p := pointer{v.Pointer(), name}
@@ -133,7 +133,7 @@ func pointers(h *hold.Hold) []string {
 	return slices.Sorted(maps.Keys(types))
 }
 
-// TestARunGoesOnThoughNobodyIsInLineForAMoment: another client has its turn as soon.
+// TestARunGoesOnThoughNobodyIsInLineForAMoment, so another client does not wait longer for its turn.
 func TestARunGoesOnThoughNobodyIsInLineForAMoment(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		ctx := context.Background()
@@ -153,7 +153,7 @@ func TestARunGoesOnThoughNobodyIsInLineForAMoment(t *testing.T) {
 		turns := 0
 		for ; len(theirs) == 0; turns++ {
 			require.Less(b, turns, 100)
-			b.wait(1, b.m.Lock)
+			b.addWaiters(1, b.m.Lock)
 			time.Sleep(100 * time.Microsecond)
 			require.NoError(b, held.Unlock(ctx))
 			synctest.Wait()

@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TestTrustCountsFromTheSendingHoweverLateTheAnswer: the server began to count when it
-// carried the request out, and the client knows only that this was after the sending.
+// TestTrustCountsFromTheSendingHoweverLateTheAnswer: the lease began when the server
+// carried the request out. The client knows only that this was after the sending.
 func TestTrustCountsFromTheSendingHoweverLateTheAnswer(t *testing.T) {
 	const short, long = time.Second, 10 * time.Second
 	ctx := context.Background()
@@ -75,20 +75,20 @@ func TestTrustCountsFromTheSendingHoweverLateTheAnswer(t *testing.T) {
 			},
 		} {
 			if op == "hand-over" && name != "mutex" && name != "fenced" {
-				continue // Redis says when it is the next one's turn
+				continue // the order of fair waiters is in Redis, so nothing is handed over
 			}
 			t.Run(name+"/"+op, func(t *testing.T) {
 				var trusted []time.Duration
 				for _, delay := range []time.Duration{0, 300 * time.Millisecond} {
 					synctest.Test(t, func(t *testing.T) {
 						s := fixture.Virtual(t)
-						for _, sc := range script.All() { // else it is sent twice
+						for _, sc := range script.All() { // otherwise the request is sent twice
 							fixture.Do(t, s, "SCRIPT", "LOAD", sc.Text())
 						}
 						wire := fixture.NewWire(s)
 						c, err := lock.New(wire.Pool(), lock.Config{Connections: 1})
 						require.NoError(t, err)
-						warm, err := of(c).Lock(ctx) // the connection is there
+						warm, err := of(c).Lock(ctx) // so that there is a connection
 						require.NoError(t, err)
 						require.NoError(t, warm.Unlock(ctx))
 						var began time.Time
@@ -108,7 +108,8 @@ func TestTrustCountsFromTheSendingHoweverLateTheAnswer(t *testing.T) {
 	}
 }
 
-// TestTrustInPermitsCountsFromBeforeTheDial: Redis is told when their lease ends, and not how long it is.
+// TestTrustInPermitsCountsFromBeforeTheDial, because the request names the end of the lease and
+// not its length.
 func TestTrustInPermitsCountsFromBeforeTheDial(t *testing.T) {
 	ctx := context.Background()
 	for _, op := range []string{"Acquire", "Extend"} {
@@ -139,7 +140,7 @@ func TestTrustInPermitsCountsFromBeforeTheDial(t *testing.T) {
 					err = held.Extend(ctx, time.Minute)
 				}
 				require.NoError(b, err)
-				require.GreaterOrEqual(b, time.Since(began), dial/2) // it waits for the dial
+				require.GreaterOrEqual(b, time.Since(began), dial/2) // the call waits for the dial
 				trusted = append(trusted, held.Deadline().Sub(began))
 				require.NoError(b, held.Unlock(ctx))
 				require.NoError(b, c.Close(ctx))
@@ -149,8 +150,8 @@ func TestTrustInPermitsCountsFromBeforeTheDial(t *testing.T) {
 	}
 }
 
-// TestTheTimeOfARunCountsFromTheSending: what Redis said up to 100 ms ago allows a
-// hand-over without asking, and nobody knows when within the round trip Redis said it.
+// TestTheTimeOfARunCountsFromTheSending: for 100 ms after an answer, the lock is handed
+// over in memory. Redis may have answered at any time of the round trip, so its beginning counts.
 func TestTheTimeOfARunCountsFromTheSending(t *testing.T) {
 	ctx := context.Background()
 	for name, begin := range map[string]func(*busy, time.Duration) *lock.Held{
@@ -159,7 +160,7 @@ func TestTheTimeOfARunCountsFromTheSending(t *testing.T) {
 			require.NoError(b, err)
 			held, err := other.Mutex("m").Lock(ctx)
 			require.NoError(b, err)
-			b.wait(3, b.m.Lock)
+			b.addWaiters(3, b.m.Lock)
 			b.wire.Delay(delay)
 			require.NoError(b, held.Unlock(ctx))
 			held = <-b.held
@@ -169,7 +170,7 @@ func TestTheTimeOfARunCountsFromTheSending(t *testing.T) {
 		"that a hand-over began": func(b *busy, delay time.Duration) *lock.Held {
 			first, err := b.m.Lock(ctx)
 			require.NoError(b, err)
-			b.wait(3, b.m.Lock)
+			b.addWaiters(3, b.m.Lock)
 			b.wire.Delay(delay)
 			require.NoError(b, first.Unlock(ctx))
 			return <-b.held
@@ -181,9 +182,9 @@ func TestTheTimeOfARunCountsFromTheSending(t *testing.T) {
 					held := begin(b, delay)
 					b.wire.Delay(0)
 					time.Sleep(50 * time.Millisecond)
-					pending, held := b.pending(held)
+					pending, held := b.handOverInPause(held)
 					require.Equal(t, 50*time.Millisecond+delay > 100*time.Millisecond, pending)
-					require.NoError(t, b.next(held).Unlock(ctx))
+					require.NoError(t, b.handOver(held).Unlock(ctx))
 				})
 			})
 		}
@@ -191,7 +192,7 @@ func TestTheTimeOfARunCountsFromTheSending(t *testing.T) {
 }
 
 // TestAnAnswerThatIsLostKeepsItsFieldFromTheNextHolder: the connection ended before the
-// answer came, so the request may have prolonged the hold, or run a command.
+// answer came, so the request may have extended the hold or run a command.
 func TestAnAnswerThatIsLostKeepsItsFieldFromTheNextHolder(t *testing.T) {
 	ctx := context.Background()
 	for name, request := range map[string]func(*busy, *lock.Held){
@@ -211,22 +212,22 @@ func TestAnAnswerThatIsLostKeepsItsFieldFromTheNextHolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withBusy(t, lock.Config{}, func(b *busy) {
-				held := b.started(2)
+				held := b.startRun(2)
 				field := b.field()
 				synctest.Wait() // renewal has dialled its connection
 				b.wire.LoseAnswer()
 				request(b, held)
-				pending, held := b.pending(held)
+				pending, held := b.handOverInPause(held)
 				require.True(t, pending)
 				require.NotEqual(t, field, b.field())
-				require.NoError(t, b.next(held).Unlock(ctx))
+				require.NoError(t, b.handOver(held).Unlock(ctx))
 			})
 		})
 	}
 }
 
-// TestAHoldThatWasProlongedTooLateIsGivenBack: the answer came when the holder had been
-// told that the lock is lost, and Redis would keep it for long.
+// TestAHoldThatWasProlongedTooLateIsGivenBack: the answer to the Extend came after the holder was told
+// of the loss, and Redis would keep the lock for the long new lease.
 func TestAHoldThatWasProlongedTooLateIsGivenBack(t *testing.T) {
 	ctx := context.Background()
 	for name, prolong := range map[string]func(*busy, *lock.Held) error{
@@ -255,8 +256,8 @@ func TestAHoldThatWasProlongedTooLateIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestARequestWaitsForOneThatMayStillRun: the connection failed, and the server may carry
-// out what was written on it, but not after the time that the request names.
+// TestARequestWaitsForOneThatMayStillRun: the connection failed, but the server may
+// still carry out a request that was written to it, until the time limit of the request.
 func TestARequestWaitsForOneThatMayStillRun(t *testing.T) {
 	ctx := context.Background()
 	withBusy(t, lock.Config{}, func(b *busy) {
@@ -276,7 +277,7 @@ func TestARequestWaitsForOneThatMayStillRun(t *testing.T) {
 	})
 }
 
-// TestAnExtendWithoutAnAnswerIsSentAgain: trust counts from the request that was answered.
+// TestAnExtendWithoutAnAnswerIsSentAgain. Trust counts from the sending of the request that was answered.
 func TestAnExtendWithoutAnAnswerIsSentAgain(t *testing.T) {
 	withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
 		ctx := context.Background()
@@ -294,15 +295,15 @@ func TestAnExtendWithoutAnAnswerIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestAnExtendThatStaysUnknownChangesNoTrust: Redis has carried it out, and gives the lock to the
-// next one nevertheless when the holder has been told of the loss.
+// TestAnExtendThatStaysUnknownChangesNoTrust: Redis has carried it out. When the holder was told
+// of the loss, the next waiter gets the lock all the same, because the client releases it.
 func TestAnExtendThatStaysUnknownChangesNoTrust(t *testing.T) {
 	withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
 		ctx := context.Background()
 		held, err := b.m.LockFor(ctx, time.Minute)
 		require.NoError(b, err)
 		until := held.Deadline()
-		fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Reenter.Text()) // else its first request says that it is not there
+		fixture.Do(b, b.s, "SCRIPT", "LOAD", script.Reenter.Text()) // otherwise the first answer says only that the server lacks the script
 		b.wire.LoseAnswers(math.MaxInt)
 		short, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

@@ -14,11 +14,11 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 )
 
-// asker is a take whose tries are answered by the test.
+// asker is a take. The test answers its tries.
 type asker struct {
 	take
 	tries  atomic.Int64
-	answer chan bool // true: the server does what it does; false: it refuses
+	answer chan bool // true: the fakeRedis answers; false: the try is refused
 	got    <-chan error
 }
 
@@ -35,8 +35,8 @@ func (a *asker) Try(ctx context.Context) wire.Outcome {
 	}
 }
 
-// asks begins a call for the lock "a", whose try is not answered yet.
-func (c *client) asks(ctx context.Context, as owner.Owner, r Request) *asker {
+// startAsking begins a call for the lock "a". Its try waits for the channel answer.
+func (c *client) startAsking(ctx context.Context, as owner.Owner, r Request) *asker {
 	a := &asker{take: take{c: c, name: "a", as: as}, answer: make(chan bool)}
 	got := make(chan error, 1)
 	a.got = got
@@ -50,8 +50,8 @@ func (c *client) asks(ctx context.Context, as owner.Owner, r Request) *asker {
 	return a
 }
 
-// alone is how many calls ask without a queue, and queued how many queues there are.
-func (c *client) alone() (alone, queued int) {
+// countAlone returns how many calls ask without a queue, and how many queues there are.
+func (c *client) countAlone() (alone, queued int) {
 	for i := range c.table.shards {
 		s := &c.table.shards[i]
 		s.mu.Lock()
@@ -64,17 +64,17 @@ func (c *client) alone() (alone, queued int) {
 	return alone, queued
 }
 
-// playAlone has a call ask without a queue, with a server that answers each request.
+// playAlone runs f with a call that asks without a queue. The fakeRedis loses nothing.
 func playAlone(t *testing.T, f func(t *testing.T, c *client, first *asker)) {
 	play(t, func(t *testing.T, c *client) {
-		c.redis.certain = true
-		first := c.asks(t.Context(), ownerOf(1), Request{})
-		alone, queued := c.alone()
+		c.redis.losesNothing = true
+		first := c.startAsking(t.Context(), ownerOf(1), Request{})
+		alone, queued := c.countAlone()
 		require.Equal(t, []int{1, 0}, []int{alone, queued})
 		require.Equal(t, Counts{Queues: 1}, c.counts())
 		f(t, c, first)
 		synctest.Wait()
-		alone, queued = c.alone()
+		alone, queued = c.countAlone()
 		require.Equal(t, []int{0, 0}, []int{alone, queued})
 		require.Zero(t, c.counts())
 	})
@@ -91,8 +91,8 @@ func TestACallThatMeetsNobodyTakesItsLockWithoutAQueue(t *testing.T) {
 
 func TestCallsThatComeWhileOneAsksWithoutAQueueStandBehindIt(t *testing.T) {
 	playAlone(t, func(t *testing.T, c *client, first *asker) {
-		second := c.asks(t.Context(), ownerOf(2), Request{})
-		third := c.asks(t.Context(), ownerOf(3), Request{})
+		second := c.startAsking(t.Context(), ownerOf(2), Request{})
+		third := c.startAsking(t.Context(), ownerOf(3), Request{})
 		require.Equal(t, Counts{Queues: 1, Waiting: 2}, c.counts())
 		first.answer <- false
 		time.Sleep(time.Minute)
@@ -110,7 +110,7 @@ func TestCallsThatComeWhileOneAsksWithoutAQueueStandBehindIt(t *testing.T) {
 
 func TestACallThatDoesNotWaitAsksBesideOneThatAsksWithoutAQueue(t *testing.T) {
 	playAlone(t, func(t *testing.T, c *client, first *asker) {
-		tries := c.asks(t.Context(), ownerOf(2), Request{Try: true})
+		tries := c.startAsking(t.Context(), ownerOf(2), Request{Try: true})
 		require.EqualValues(t, 1, tries.tries.Load())
 		tries.answer <- false
 		require.ErrorIs(t, <-tries.got, errFakeRefused)
@@ -122,7 +122,7 @@ func TestACallThatDoesNotWaitAsksBesideOneThatAsksWithoutAQueue(t *testing.T) {
 
 func TestAnOwnerAsksOnceAlthoughItsFirstCallHasNoQueue(t *testing.T) {
 	playAlone(t, func(t *testing.T, c *client, first *asker) {
-		same := c.asks(t.Context(), ownerOf(1), Request{Try: true})
+		same := c.startAsking(t.Context(), ownerOf(1), Request{Try: true})
 		require.Zero(t, same.tries.Load())
 		first.answer <- false
 		require.ErrorIs(t, <-same.got, errFakeRefused, "the answer is for both")
@@ -137,7 +137,7 @@ func TestAnOwnerAsksOnceAlthoughItsFirstCallHasNoQueue(t *testing.T) {
 func TestACallThatAsksWithoutAQueueWaitsForAHoldThatBecomesKnown(t *testing.T) {
 	playAlone(t, func(t *testing.T, c *client, first *asker) {
 		h := &fakeHold{of: c, name: "a", owner: ownerOf(2), past: new(Past), until: time.Now().Add(time.Hour)}
-		require.True(t, c.redis.change("a", nil, h))
+		require.True(t, c.redis.swapHolder("a", nil, h))
 		require.True(t, c.table.Adopt(h, nil))
 		first.answer <- false
 		time.Sleep(time.Minute)
@@ -166,10 +166,10 @@ func TestACallThatLeavesWhileItAsksWithoutAQueueLeavesNothing(t *testing.T) {
 		require.NoError(t, <-first.got)
 		c.unlock(first.held)
 		ctx, cancel := context.WithCancel(t.Context())
-		second := c.asks(ctx, ownerOf(2), Request{})
+		second := c.startAsking(ctx, ownerOf(2), Request{})
 		cancel()
 		require.ErrorIs(t, <-second.got, context.Canceled)
-		alone, queued := c.alone()
+		alone, queued := c.countAlone()
 		require.Equal(t, []int{0, 0}, []int{alone, queued})
 
 		for _, leaves := range []int{0, 1} { // the one that began alone, or the one behind it
@@ -177,7 +177,7 @@ func TestACallThatLeavesWhileItAsksWithoutAQueueLeavesNothing(t *testing.T) {
 			cancels := make([]func(), 2)
 			for i := range calls {
 				ctx, cancels[i] = context.WithCancel(t.Context())
-				calls[i] = c.asks(ctx, ownerOf(3+i), Request{})
+				calls[i] = c.startAsking(ctx, ownerOf(3+i), Request{})
 			}
 			cancels[leaves]()
 			require.ErrorIs(t, <-calls[leaves].got, context.Canceled)
@@ -191,20 +191,20 @@ func TestACallThatLeavesWhileItAsksWithoutAQueueLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestTheQueueOfACallThatBeganAloneKnowsWhenThatWas: two tries of a queue are some time apart, which
-// does not count from the try of a call that does not wait.
+// TestTheQueueOfACallThatBeganAloneKnowsWhenThatWas: a queue keeps a distance between two tries,
+// but not after the try of a call that does not wait.
 func TestTheQueueOfACallThatBeganAloneKnowsWhenThatWas(t *testing.T) {
 	for _, tries := range []bool{false, true} {
 		play(t, func(t *testing.T, c *client) {
-			c.redis.certain = true
+			c.redis.losesNothing = true
 			time.Sleep(time.Minute)
 			began := time.Now()
-			first := c.asks(t.Context(), ownerOf(1), Request{Try: tries})
-			next := c.asks(t.Context(), ownerOf(2), Request{})
+			first := c.startAsking(t.Context(), ownerOf(1), Request{Try: tries})
+			next := c.startAsking(t.Context(), ownerOf(2), Request{})
 			first.answer <- false
 			if h := (&fakeHold{of: c, name: "a", owner: ownerOf(3)}); !tries {
 				require.True(t, c.table.Adopt(h, nil))
-				c.lose(h) // so a try is due
+				c.lose(h) // so that a try is due
 				next, first = first, next
 			}
 			next.answer <- true
@@ -244,8 +244,8 @@ func TestACallThatMeetsSomebodyHasAQueue(t *testing.T) {
 			play(t, func(t *testing.T, c *client) {
 				meets(c, c.table.shard("a"))
 				ctx, cancel := context.WithCancel(t.Context())
-				a := c.asks(ctx, ownerOf(1), Request{})
-				alone, queued := c.alone()
+				a := c.startAsking(ctx, ownerOf(1), Request{})
+				alone, queued := c.countAlone()
 				require.Equal(t, []int{0, 1}, []int{alone, queued})
 				cancel()
 				require.Error(t, <-a.got)
@@ -270,11 +270,12 @@ func TestACallThatDoesNotWaitIsToldOfAnUnknownOutcomeAtOnce(t *testing.T) {
 	})
 }
 
-// TestACallThatLeavesItsTrySaysWhatTheTryBeforeBrought: the one that it left says nothing.
+// TestACallThatLeavesItsTrySaysWhatTheTryBeforeBrought: its error has the outcome of the earlier try,
+// because the outcome of the try that it left is not known.
 func TestACallThatLeavesItsTrySaysWhatTheTryBeforeBrought(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		ctx, cancel := context.WithCancel(t.Context())
-		a := c.asks(ctx, ownerOf(1), Request{})
+		a := c.startAsking(ctx, ownerOf(1), Request{})
 		a.answer <- false
 		time.Sleep(time.Minute)
 		require.EqualValues(t, 2, a.tries.Load())

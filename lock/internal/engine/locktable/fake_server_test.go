@@ -17,8 +17,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 )
 
-// deaf returns a Subscriber that never has a connection, until ctx ends.
-func deaf(ctx context.Context) *pubsub.Subscriber {
+// newDeafSubscriber returns a Subscriber that never has a connection. It runs until ctx ends.
+func newDeafSubscriber(ctx context.Context) *pubsub.Subscriber {
 	return pubsub.New(ctx, pubsub.Config{
 		Timeout: time.Second,
 		Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true} },
@@ -30,17 +30,17 @@ func deaf(ctx context.Context) *pubsub.Subscriber {
 	})
 }
 
-// fakeRedis has the exclusive locks of many clients.
+// fakeRedis has the exclusive locks of many clients. It loses one answer in 20.
 type fakeRedis struct {
-	certain bool // it answers each request; set before it is used
+	losesNothing bool // it answers every request; set before use
 
 	mu     sync.Mutex // guards what follows
 	random *rand.Rand
 	holder map[string]*fakeHold
-	stolen map[*fakeHold]bool // whose keys were deleted
+	stolen map[*fakeHold]bool // the holds whose keys were deleted
 }
 
-// steal deletes the key of a hold, if it is there.
+// steal deletes the key of a hold. It returns false if there is no such key.
 func (r *fakeRedis) steal(h *fakeHold) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,15 +58,15 @@ type client struct {
 	table *Table[*fakeHold]
 }
 
-// chance is true once in n times.
-func (r *fakeRedis) chance(n int) bool {
+// isLost reports, once in n times, that an answer is lost.
+func (r *fakeRedis) isLost(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.random.IntN(n) == 0 && !r.certain
+	return r.random.IntN(n) == 0 && !r.losesNothing
 }
 
-// change makes next the holder of a lock if h is it.
-func (r *fakeRedis) change(name string, h, next *fakeHold) bool {
+// swapHolder makes next the holder of a lock if h is the holder. A nil hold means that the lock is free.
+func (r *fakeRedis) swapHolder(name string, h, next *fakeHold) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.holder[name] != h {
@@ -88,7 +88,7 @@ type take struct {
 	w    *Waiter[*fakeHold]
 	held *fakeHold
 
-	reentries int // tried
+	reentries int // how many were tried
 }
 
 func (a *take) of() owner.Owner                       { return a.as }
@@ -98,7 +98,7 @@ func (a *take) RefuseDeadlock(*fakeHold) wire.Outcome { return wire.Outcome{Resu
 func (a *take) Follows(*fakeHold, bool) bool          { return true }
 func (a *take) Refusal(time.Duration) wire.Outcome    { return refused }
 
-// Reenter has no counts: the owner has what it wanted.
+// Reenter succeeds unless the hold ends. The fake has no counts of re-entries.
 func (a *take) Reenter(_ context.Context, h *fakeHold) wire.Outcome {
 	a.reentries++
 	time.Sleep(time.Millisecond)
@@ -114,12 +114,12 @@ func (a *take) Try(ctx context.Context) wire.Outcome {
 	switch {
 	case ctx.Err() != nil:
 		return wire.Outcome{Result: wire.Unknown, Cause: ctx.Err()}
-	case a.c.redis.chance(20):
+	case a.c.redis.isLost(20):
 		return unknown
-	case !a.c.redis.change(a.name, nil, h):
+	case !a.c.redis.swapHolder(a.name, nil, h):
 		return wire.Outcome{Result: wire.Refused, TTL: time.Minute, Next: -1}
 	case !a.c.table.Adopt(h, a.w):
-		a.c.redis.change(a.name, h, nil)
+		a.c.redis.swapHolder(a.name, h, nil)
 		return wire.Outcome{Result: wire.Closed}
 	}
 	a.held = h
@@ -142,18 +142,18 @@ func (c *client) unlock(h *fakeHold) {
 	time.Sleep(time.Millisecond)
 	if next := (&fakeHold{of: c, name: h.name, mode: h.mode, past: new(Past), until: h.until}); n.Next != nil {
 		next.owner = n.For.(interface{ of() owner.Owner }).of()
-		if c.redis.change(h.name, h, next) {
+		if c.redis.swapHolder(h.name, h, next) {
 			c.table.Deliver(h, n.Next, next)
 			return
 		}
 	}
-	c.redis.change(h.name, h, nil)
+	c.redis.swapHolder(h.name, h, nil)
 	c.table.Forget(h)
 }
 
-// lose ends h as a loss does. The field is gone first.
+// lose ends h as a loss does. The key is deleted before.
 func (c *client) lose(h *fakeHold) {
-	c.redis.change(h.name, h, nil)
+	c.redis.swapHolder(h.name, h, nil)
 	h.set(&h.ended)
 	h.set(&h.over)
 	c.table.Forget(h)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeHold is a hold without Redis.
 type fakeHold struct {
-	of    *client // or nil
+	of    *client // its client; may be nil
 	name  string
 	owner owner.Owner
 	mode  Mode
@@ -60,8 +60,8 @@ func (h *fakeHold) set(what *bool) {
 	*what = true
 }
 
-// asked is how often Redis was asked about h.
-func (h *fakeHold) asked() int {
+// timesConfirmed returns how often the table has asked Redis about h.
+func (h *fakeHold) timesConfirmed() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.confirmed
@@ -74,7 +74,7 @@ var (
 	errFakeUnknown = errors.New("unknown")
 )
 
-// fakeCall is an Acquisition whose tries end as it is told.
+// fakeCall is an Acquisition whose tries the function try answers.
 type fakeCall struct {
 	Unowned[*fakeHold]
 	try func() wire.Outcome
@@ -90,7 +90,7 @@ var (
 	unknown = wire.Outcome{Result: wire.Unknown, Cause: errFakeUnknown}
 )
 
-// errorOf is the error of a call with ctx that ended so.
+// errorOf returns the error of a call with ctx that ended with the Outcome o.
 func errorOf(ctx context.Context, o wire.Outcome) error {
 	err := o.Cause
 	switch o.Result {
@@ -110,14 +110,14 @@ func errorOf(ctx context.Context, o wire.Outcome) error {
 	return err
 }
 
-// newFake returns the Table of a client that hears no messages until ctx ends. What the
-// Table passes on goes to passedOn.
+// newFake returns the Table of a client that receives no messages. The Table passes on holds that no
+// caller takes to passedOn. ctx ends the fake subscriber.
 func newFake(ctx context.Context, passedOn func(*fakeHold)) *Table[*fakeHold] {
-	ears := deaf(ctx)
+	subscriber := newDeafSubscriber(ctx)
 	return New(Config[*fakeHold]{
 		MaxPoll: 5 * time.Second, FairPoll: 2 * time.Second, HandOver: true,
 		Random:     wait.Random(nil),
-		Subscriber: func(string) *pubsub.Subscriber { return ears },
+		Subscriber: func(string) *pubsub.Subscriber { return subscriber },
 		Ahead:      func(string) time.Duration { return 0 },
 		Closing:    make(chan struct{}),
 		PassOn:     passedOn,

@@ -14,8 +14,8 @@ type fakeTable = holdTable[*fakeHold]
 
 func newHoldTable() *fakeTable { return &fakeTable{seed: maphash.MakeSeed()} }
 
-// places is how many a table has room for.
-func places(t *fakeTable) int { return len(t.tags) }
+// capacity returns how many holds a table has room for.
+func capacity(t *fakeTable) int { return len(t.tags) }
 
 // check compares a table with the map that it replaces.
 func check(tb rapid.TB, t *fakeTable, want map[string]*fakeHold) {
@@ -36,7 +36,7 @@ func TestHoldTableIsAMap(t *testing.T) {
 		table, want := newHoldTable(), map[string]*fakeHold{}
 		if rapid.Bool().Draw(rt, "side by side") {
 			// All names begin their search at few places: the worst case.
-			names := sameTags(table, 40)
+			names := neighbouringNames(table, 40)
 			for _, i := range rapid.SliceOfN(rapid.IntRange(-len(names), len(names)-1), 0, 200).Draw(rt, "names") {
 				step(rt, table, want, names[(i+len(names))%len(names)], i < 0)
 				check(rt, table, want)
@@ -66,9 +66,9 @@ func step(tb rapid.TB, table *fakeTable, want map[string]*fakeHold, name string,
 	require.Nil(tb, table.get(name))
 }
 
-// sameTags are names whose tags lie side by side, at the end of the
-// range, so that searches go on at the beginning.
-func sameTags(table *fakeTable, n int) (names []string) {
+// neighbouringNames returns names whose places lie side by side at the end of the table, so that searches
+// continue at its beginning.
+func neighbouringNames(table *fakeTable, n int) (names []string) {
 	for i := 0; len(names) < n; i++ {
 		name := strconv.Itoa(i)
 		if tag := uint32(maphash.String(table.seed, name)); tag > 1<<32-1<<25 {
@@ -84,12 +84,12 @@ func TestHoldTableGrowsAndShrinks(t *testing.T) {
 		all[i] = &fakeHold{name: strconv.Itoa(i)}
 		table.set(all[i])
 	}
-	require.Less(t, places(table), 2*len(all))
+	require.Less(t, capacity(table), 2*len(all))
 	rand.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 	for _, h := range all[1000:] {
 		require.True(t, table.remove(h))
 	}
-	require.Less(t, places(table), 4*1000+minPlaces)
+	require.Less(t, capacity(table), 4*1000+minPlaces)
 	for i, h := range all {
 		want := h
 		if i >= 1000 {

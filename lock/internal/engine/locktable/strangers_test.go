@@ -26,11 +26,11 @@ func (c *client) believesInStrangers(name string) bool {
 	return s.strangers.near(name, c.table.Now()) != nil
 }
 
-// A stranger that has gone is believed to wait for a minute, but only for a second after a pause in
-// which it took nothing.
+// TestAStrangerIsForgottenAfterAPauseInVain: the client believes for a minute that a stranger waits.
+// After a pause in which no stranger takes the lock, it believes that for a second only.
 func TestAStrangerIsForgottenAfterAPauseInVain(t *testing.T) {
 	for takes, believed := range map[int]bool{
-		1: true, // nothing was left to it yet
+		1: true, // there was no pause yet
 		2: false,
 	} {
 		play(t, func(t *testing.T, c *client) {
@@ -46,7 +46,8 @@ func TestAStrangerIsForgottenAfterAPauseInVain(t *testing.T) {
 	}
 }
 
-// A script at the end of a run keeps the lock if Redis knows of no waiter. That is as good as a pause.
+// TestAStrangerIsForgottenWhenRedisKnowsOfNoWaiter: the script at the end of a run keeps the lock if the
+// channel has no subscriber of another client. That has the effect of a pause in vain.
 func TestAStrangerIsForgottenWhenRedisKnowsOfNoWaiter(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		c.seeStranger("a")

@@ -22,7 +22,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 )
 
-// play runs f in virtual time, with a server and a client of it.
+// play runs f in virtual time, with a client of a fakeRedis.
 func play(t *testing.T, f func(t *testing.T, c *client)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func newRedis(seed uint64) *fakeRedis {
 	return &fakeRedis{random: rand.New(rand.NewPCG(seed, 0)), holder: map[string]*fakeHold{}, stolen: map[*fakeHold]bool{}}
 }
 
-// newClient returns a client that unlocks what its table passes on.
+// newClient returns a client of r. It unlocks the holds that its table passes on.
 func newClient(ctx context.Context, r *fakeRedis) *client {
 	c := &client{redis: r}
 	c.table = newFake(ctx, func(h *fakeHold) {
@@ -49,7 +49,7 @@ func newClient(ctx context.Context, r *fakeRedis) *client {
 
 func ownerOf(i int) owner.Owner { return owner.Owner{ID: uint64(i) + 1} }
 
-// begin starts a call that takes a lock, and returns where its error comes.
+// begin starts a call that takes a lock, and returns a channel for its error.
 func (a *take) begin(ctx context.Context, r Request) <-chan error {
 	got := make(chan error, 1)
 	go func() { got <- a.run(ctx, r) }()
@@ -78,7 +78,7 @@ func TestCallsGoOnWithTheHoldsOfTheirClient(t *testing.T) {
 	})
 }
 
-// counts are those that are whole numbers.
+// counts returns the Counts without HeldFor, which depends on time.
 func (c *client) counts() Counts {
 	n := c.table.Counts()
 	n.HeldFor = 0
@@ -105,14 +105,15 @@ func TestAHoldThatWasLostBeforeItWasKnownIsForgotten(t *testing.T) {
 	})
 }
 
-// Redis gives a client a lock that it has already: one of the two holds is not there.
+// TestBothHoldsOfOneNameAreAskedAbout: Redis gives a client a lock that the client already holds. So one
+// of the two holds is gone from Redis.
 func TestBothHoldsOfOneNameAreAskedAbout(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		old, h := &fakeHold{name: "a", owner: ownerOf(1)}, &fakeHold{name: "a", owner: ownerOf(2)}
 		require.True(t, c.table.Adopt(old, nil))
-		require.Zero(t, old.asked())
+		require.Zero(t, old.timesConfirmed())
 		require.True(t, c.table.Adopt(h, nil))
-		require.Equal(t, []int{1, 1}, []int{old.asked(), h.asked()})
+		require.Equal(t, []int{1, 1}, []int{old.timesConfirmed(), h.timesConfirmed()})
 		c.table.Forget(old)
 		require.Same(t, h, c.table.Live("a"), "it is not the hold of its name any more")
 		c.table.Forget(h)
@@ -129,8 +130,9 @@ func (c *client) twoHolds(t *testing.T) (older, newer *fakeHold) {
 	return older, newer
 }
 
-// Redis deletes a lock whose answer is under way, and gives it to another owner of the client, who is
-// heard first. So the hold that comes last is the one that Redis does not have.
+// TestTheHoldOfANameThatComesLastNeedNotBeTheOneThatStays: a lock is deleted in Redis while the answer
+// to its acquisition is under way. Another owner of the client takes it, and its answer arrives first. So
+// Redis does not have the hold that the client adopts last.
 func TestTheHoldOfANameThatComesLastNeedNotBeTheOneThatStays(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		stays, gone := c.twoHolds(t)
@@ -150,7 +152,8 @@ func TestTheHoldOfANameThatComesLastNeedNotBeTheOneThatStays(t *testing.T) {
 	})
 }
 
-// The owner's own hold would keep it out for good.
+// TestAnOwnerReentersItsHoldAlthoughAnotherOfThatNameCameLater: if the owner did not find its hold, it
+// would wait for itself.
 func TestAnOwnerReentersItsHoldAlthoughAnotherOfThatNameCameLater(t *testing.T) {
 	for name, forgotten := range map[string]bool{"while the other is there": false, "when the other has ended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +178,7 @@ func TestAnOwnerReentersItsHoldAlthoughAnotherOfThatNameCameLater(t *testing.T) 
 	}
 }
 
-// Close tells all holds, and is over when all have ended.
+// TestCloseTellsEachHoldOfOneName, and Idle is closed when all of them have ended.
 func TestCloseTellsEachHoldOfOneName(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		older, newer := c.twoHolds(t)
@@ -187,19 +190,20 @@ func TestCloseTellsEachHoldOfOneName(t *testing.T) {
 	})
 }
 
-// The hold behind which a call sleeps may be either of them.
+// TestEachHoldOfOneNameIsAskedAboutWhileACallSleepsBehindThem, because the table does not know which of
+// the holds is in Redis.
 func TestEachHoldOfOneNameIsAskedAboutWhileACallSleepsBehindThem(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		older, newer := c.twoHolds(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.Error(t, (&take{c: c, name: "a", as: ownerOf(3)}).run(ctx, Request{}))
-		require.GreaterOrEqual(t, older.asked(), 12, "once in 5 s at least")
-		require.Equal(t, older.asked(), newer.asked())
+		require.GreaterOrEqual(t, older.timesConfirmed(), 12, "once in 5 s at least")
+		require.Equal(t, older.timesConfirmed(), newer.timesConfirmed())
 	})
 }
 
-// A hold is handed on whose name has another hold, which stays known.
+// TestAHandOverLeavesTheOtherHoldOfItsName in the table.
 func TestAHandOverLeavesTheOtherHoldOfItsName(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		first := &take{c: c, name: "a", as: ownerOf(1)}
@@ -219,8 +223,8 @@ func TestAHandOverLeavesTheOtherHoldOfItsName(t *testing.T) {
 	})
 }
 
-// After a run a call lets others go first, for as long as they take to ask if they hear no messages.
-// It listens meanwhile: who got the lock says when it is free.
+// TestACallThatLetsOthersGoFirstListens: after a run, a call waits before it tries, so that even a client
+// without messages can try first. Meanwhile it listens, because the next holder publishes its release.
 func TestACallThatLetsOthersGoFirstListens(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end     RunEnd
@@ -239,7 +243,7 @@ func TestACallThatLetsOthersGoFirstListens(t *testing.T) {
 				got := second.begin(t.Context(), Request{})
 				first.held.set(&first.held.leaving)
 				c.table.Leaving(first.held)
-				c.redis.change("a", first.held, nil)
+				c.redis.swapHolder("a", first.held, nil)
 				c.table.ForgetAfter(first.held, tc.end)
 				require.NoError(t, <-got)
 				require.Equal(t, tc.listens, listens)
@@ -249,9 +253,9 @@ func TestACallThatLetsOthersGoFirstListens(t *testing.T) {
 	}
 }
 
-// A call that was refused and receives no messages says with each try when it tries again, so that
-// a busy client can leave the lock to it then. Each of these times is another one, so that clients do
-// not meet, and each is so short that two of them, with the tries, are less than two MaxPolls.
+// TestACallThatHearsNothingTriesAgainWhenItSays: a call without messages says with every try when it
+// will try again, so that a busy client can leave the lock to it at that time. The times differ, so that
+// clients do not collide. Two of them, with their tries, are less than two MaxPolls.
 func TestACallThatHearsNothingTriesAgainWhenItSays(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		type try struct {
@@ -287,40 +291,40 @@ func TestACallThatHearsNothingTriesAgainWhenItSays(t *testing.T) {
 	})
 }
 
-// A hold is asked about once in every MaxPoll while a call sleeps behind it.
+// TestAHoldIsAskedAboutWhileACallSleepsBehindIt, once in every MaxPoll.
 func TestAHoldIsAskedAboutWhileACallSleepsBehindIt(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		first := &take{c: c, name: "a", as: ownerOf(1)}
 		require.NoError(t, first.run(t.Context(), Request{}))
 		time.Sleep(time.Minute)
-		require.Zero(t, first.held.asked(), "nobody waits")
+		require.Zero(t, first.held.timesConfirmed(), "nobody waits")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.Error(t, (&take{c: c, name: "a", as: ownerOf(2)}).run(ctx, Request{}))
-		n := first.held.asked()
+		n := first.held.timesConfirmed()
 		require.GreaterOrEqual(t, n, 12, "once in 5 s at least")
 		require.LessOrEqual(t, n, 14)
 		time.Sleep(time.Minute)
-		require.Equal(t, n, first.held.asked(), "nobody waits any more")
+		require.Equal(t, n, first.held.timesConfirmed(), "nobody waits any more")
 		c.unlock(first.held)
 	})
 }
 
-// A call that waited is handed the lock while Close begins. It had looked whether the
-// client closes just before.
+// TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold: the lock is handed to the waiter
+// just after it has checked that the client does not close.
 func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		t.Run(fmt.Sprint(closes), func(t *testing.T) {
 			play(t, func(t *testing.T, c *client) {
 				first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
-				require.True(t, c.table.Begin("a", false)) // an Unlock that goes on
+				require.True(t, c.table.Begin("a", false)) // stands for an Unlock that is under way
 				require.NoError(t, first.run(t.Context(), Request{}))
 				w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, second, Request{Owner: second.as})
 				require.Equal(t, waitqueue.DoWait, w.look(t.Context()).Do)
 				n := c.table.Leaving(first.held)
 				require.Same(t, w, n.Next)
 				next := &fakeHold{name: "a", owner: second.as, past: new(Past)}
-				c.redis.change("a", first.held, next)
+				c.redis.swapHolder("a", first.held, next)
 				if closes {
 					require.Equal(t, []*fakeHold{first.held}, c.table.Close())
 				}
@@ -329,7 +333,7 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 				err := errorOf(t.Context(), w.Run(t.Context()))
 				if closes {
 					require.ErrorIs(t, err, errFakeClosed)
-					time.Sleep(time.Second) // it was passed on, and is released by now
+					time.Sleep(time.Second) // long enough to pass the hold on and release it
 					require.Zero(t, c.counts().Held)
 					select {
 					case <-c.table.Idle():
@@ -350,8 +354,9 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 	}
 }
 
-// TestARunGoesOnBehindALineThatWasDropped: the last one of it, behind whom nobody of this client
-// waits, lets those of other clients go first all the same, and so does who comes while it ends.
+// TestARunGoesOnBehindALineThatWasDropped: the last holder of a run still belongs to the run, although no
+// caller waits behind it and its queue is gone. So its client lets other clients go first. The next
+// holder is not in the run.
 func TestARunGoesOnBehindALineThatWasDropped(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
@@ -363,19 +368,19 @@ func TestARunGoesOnBehindALineThatWasDropped(t *testing.T) {
 		n := c.table.Leaving(second.held)
 		require.Nil(t, n.Next)
 		require.True(t, n.InRun)
-		c.redis.change("a", second.held, nil)
+		c.redis.swapHolder("a", second.held, nil)
 		c.table.Forget(second.held)
 
 		require.NoError(t, first.run(t.Context(), Request{}))
 		require.False(t, c.table.Leaving(first.held).InRun, "the run has ended")
-		c.redis.change("a", first.held, nil)
+		c.redis.swapHolder("a", first.held, nil)
 		c.table.Forget(first.held)
 		require.Zero(t, c.counts())
 	})
 }
 
-// TestACallSleepsUntilTheHoldOfItsOwnerHasEnded: it does not ask again and again whether it can
-// re-enter what is being unlocked.
+// TestACallSleepsUntilTheHoldOfItsOwnerHasEnded: it does not try again and again to re-enter a
+// hold that is being unlocked.
 func TestACallSleepsUntilTheHoldOfItsOwnerHasEnded(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		first := &take{c: c, name: "a", as: ownerOf(1)}
@@ -396,7 +401,7 @@ func TestACallSleepsUntilTheHoldOfItsOwnerHasEnded(t *testing.T) {
 	})
 }
 
-// TestAQueueKnowsThatItsHoldIsBeingUnlocked: it is made when the release is on its way.
+// TestAQueueKnowsThatItsHoldIsBeingUnlocked, even if the queue is made after the release was sent.
 func TestAQueueKnowsThatItsHoldIsBeingUnlocked(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(1)}
@@ -406,7 +411,7 @@ func TestAQueueKnowsThatItsHoldIsBeingUnlocked(t *testing.T) {
 		got := second.begin(t.Context(), Request{})
 		time.Sleep(time.Second)
 		require.Zero(t, second.reentries)
-		c.redis.change("a", first.held, nil)
+		c.redis.swapHolder("a", first.held, nil)
 		c.table.Forget(first.held)
 		require.NoError(t, <-got)
 		c.unlock(second.held)
@@ -414,10 +419,10 @@ func TestAQueueKnowsThatItsHoldIsBeingUnlocked(t *testing.T) {
 	})
 }
 
-// TestACallThatWasAdmittedBeforeCloseGivesUp, although its queue is made after that.
+// TestACallThatWasAdmittedBeforeCloseGivesUp, although its queue is made when Close has begun.
 func TestACallThatWasAdmittedBeforeCloseGivesUp(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
-		c.redis.change("a", nil, &fakeHold{name: "a", owner: ownerOf(9)}) // another client's
+		c.redis.swapHolder("a", nil, &fakeHold{name: "a", owner: ownerOf(9)}) // another client's
 		require.True(t, c.table.Begin("a", true))
 		require.Empty(t, c.table.Close())
 		began := time.Now()
@@ -452,8 +457,8 @@ func TestCloseIsOverWithTheLastHoldAndTheLastCall(t *testing.T) {
 	})
 }
 
-// TestACallIsCountedWithoutTheTable: so that a free lock takes a mutex of the table twice, to
-// join and with its hold, and its Unlock twice, to leave and with the end of the hold.
+// TestACallIsCountedWithoutTheTable: to count a call takes no mutex of the table. So Lock of a free lock
+// takes shard.mu twice, when it joins and when it adds its hold. Unlock takes it twice too.
 func TestACallIsCountedWithoutTheTable(t *testing.T) {
 	table := New(Config[*fakeHold]{Random: rand.New(rand.NewPCG(1, 1))})
 	thaw := table.Freeze()
@@ -464,7 +469,7 @@ func TestACallIsCountedWithoutTheTable(t *testing.T) {
 	table.End("a")
 }
 
-// TestCloseWaitsForEveryCallThatWasNotRefused: whenever it began.
+// TestCloseWaitsForEveryCallThatWasNotRefused, even if the call began at the same time as Close.
 func TestCloseWaitsForEveryCallThatWasNotRefused(t *testing.T) {
 	for range 300 {
 		table := New(Config[*fakeHold]{Random: rand.New(rand.NewPCG(1, 1))})
@@ -569,7 +574,7 @@ func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			table := newFake(t.Context(), nil)
 			const leavers = 500
-			// took is the least time in which the last of a line of n leave it.
+			// took returns how long the last waiters of a line of n take to leave it. It is the least of some runs.
 			took := func(n int) time.Duration {
 				least := time.Hour
 				for range 3 {
@@ -595,12 +600,11 @@ func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
 	}
 }
 
-// TestClientsOfOneServerExcludeEachOther: two clients, few locks, calls of owners of which
-// some are shared, that wait, try, or leave; holds that are unlocked, handed over, lost; tries
-// of which nothing is known. Nobody has a lock beside another, whoever waits long enough gets
-// it, and nothing is left behind.
+// TestClientsOfOneServerExcludeEachOther: the callers of two clients contend for two locks. They wait,
+// try or leave. Holds are unlocked, handed over or lost, and some tries are not answered. No lock has
+// two holders at a time, no call hangs, and nothing is left at the end.
 func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
-	for seed := range uint64(20) { // package simulation has thousands, with the scripts
+	for seed := range uint64(20) { // package simulation runs thousands of seeds, with the scripts
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -632,7 +636,7 @@ func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
 						server.mu.Unlock()
 						time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
 						switch {
-						case a.held.Over(): // its Unlock tells nobody
+						case a.held.Over(): // lost, so there is nothing to unlock
 						case random.IntN(6) == 0:
 							c.lose(a.held)
 						default:
@@ -642,7 +646,7 @@ func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
 				})
 			}
 			thieves := rand.New(rand.NewPCG(seed, 0))
-			wg.Go(func() { // who deletes keys, so that their holders hear of it later, or never
+			wg.Go(func() { // deletes keys; a holder is told later, or has unlocked before
 				for range 20 {
 					time.Sleep(time.Duration(thieves.IntN(100)) * time.Millisecond)
 					name := fmt.Sprint("lock ", thieves.IntN(names))

@@ -2,8 +2,8 @@ package orphans
 
 import "time"
 
-// Resent sends n orphans again and again, and none is answered. It returns which are sent in
-// each round. Orphans with odd numbers end after half of the rounds.
+// Resent sends n orphans in a number of rounds, without an answer. It returns which of them were sent in
+// each round, and how many are left. Orphans with odd numbers end after half of the rounds.
 func Resent(n, rounds int) (sent [][]int, open int) {
 	now := time.Unix(0, 0)
 	o := &Orphans{open: n}

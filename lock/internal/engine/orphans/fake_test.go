@@ -24,14 +24,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a server that answers after a while as it is told.
+// fake is a server that answers after a while. The function answer makes its answers.
 type fake struct {
 	began  time.Time
 	takes  time.Duration
 	answer func(fields string) pipe.Answer
 
 	mu   sync.Mutex
-	sent []string // fields, and when
+	sent []string // for each request its fields and its time
 }
 
 func (f *fake) Send(context.Context, string, wire.Call, func(pipe.Answer)) pipe.Answer {
@@ -86,7 +86,8 @@ func TestAFieldIsReleasedOnceAndNamedUntilThatIsAnswered(t *testing.T) {
 	})
 }
 
-// TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver: Redis still has it.
+// TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver, because Redis still has the
+// field.
 func TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver(t *testing.T) {
 	for _, open := range []time.Duration{-1, 0, 5 * time.Second} {
 		play(t, func(string) pipe.Answer { return pipe.Answer{Err: redis.Error("NOPERM this user has no permissions")} }, func(t *testing.T, _ *fake, o *orphans.Orphans) {
@@ -106,8 +107,8 @@ func TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver(t *testing.T) {
 	}
 }
 
-// TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt, which is sooner than the end of a long
-// lease. The last release is sent then.
+// TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt: the kernel sends what was written to a
+// connection for a limited time, which is shorter than a long lease. At its end the last release is sent.
 func TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt(t *testing.T) {
 	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		f := field("a")
@@ -207,8 +208,8 @@ func TestARefusedReleaseIsSentAgainAfterPausesThatDouble(t *testing.T) {
 	}
 }
 
-// TestAFieldThatMayStillComeIsReleasedAgain when it cannot any more; without a time limit,
-// after pauses that double.
+// TestAFieldThatMayStillComeIsReleasedAgain when the time limit of its acquisition has passed. If there
+// is no time limit, it is released again after pauses that double.
 func TestAFieldThatMayStillComeIsReleasedAgain(t *testing.T) {
 	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		o.AddUnanswered(field("a"), time.Now().Add(5*time.Second))
@@ -303,7 +304,7 @@ func TestCloseWaitsForWhatIsOwedAndNoLonger(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForAFieldThoughAnotherWasReleasedTwice, which counts once.
+// TestCloseWaitsForAFieldThoughAnotherWasReleasedTwice: the other field counts once.
 func TestCloseWaitsForAFieldThoughAnotherWasReleasedTwice(t *testing.T) {
 	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		o.AddUnanswered(field("a"), time.Now().Add(5*time.Second))

@@ -41,7 +41,7 @@ func TestAnIDWithoutALabelIsAUUID(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoIDHasNoLabel: anybody may write a field.
+// TestWhatIsNoIDHasNoLabel: other programs may write any text as a field.
 func TestWhatIsNoIDHasNoLabel(t *testing.T) {
 	good := strings.Repeat("x", 30) + "@web-1"
 	require.Equal(t, "web-1", owner.Label(good))

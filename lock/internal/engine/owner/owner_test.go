@@ -29,13 +29,13 @@ func TestAContextCarriesTheLastOwner(t *testing.T) {
 	require.Equal(t, a, of(owner.With(owner.With(ctx, b, bad), a, nil)))
 }
 
-// says is a context that answers for its owner's value, as the context of a Held does.
-type says struct {
+// ownerContext is a context that has an owner in its Value method, as the context of a Held has.
+type ownerContext struct {
 	context.Context
 	owner owner.Owner
 }
 
-func (s says) Value(key any) any {
+func (s ownerContext) Value(key any) any {
 	if v := s.owner.Value(key); v != nil {
 		return v
 	}
@@ -46,13 +46,13 @@ func TestAnOwnerIsTheValueOfItsContextAlone(t *testing.T) {
 	a, b := owner.Owner{Text: "a"}, owner.Owner{Text: "client", ID: 7}
 	type key struct{}
 	ctx := context.WithValue(owner.With(context.Background(), a, nil), key{}, 1)
-	o, err := owner.Of(says{ctx, b})
+	o, err := owner.Of(ownerContext{ctx, b})
 	require.NoError(t, err)
 	require.Equal(t, b, o)
-	o, err = owner.Of(says{ctx, owner.Nobody})
+	o, err = owner.Of(ownerContext{ctx, owner.Nobody})
 	require.NoError(t, err)
 	require.Equal(t, a, o)
-	require.Equal(t, 1, says{ctx, b}.Value(key{}))
+	require.Equal(t, 1, ownerContext{ctx, b}.Value(key{}))
 }
 
 func TestTheFieldOfAnOwnerIsItsNumberOrName(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// successor is a world that comes after another.
+// successor is a world that one action makes of another world.
 type successor struct {
 	what  string
 	world world
-	fault string // what is wrong with it, or with how it came about
+	fault string // a broken promise, in the world or in the action; or empty
 }
 
-// successors returns all worlds that come after w.
+// successors returns the worlds that all possible actions make of w.
 func (c *config) successors(w world) (all []successor) {
 	add := func(w world, fault, what string, args ...any) {
 		all = append(all, successor{fmt.Sprintf(what, args...), w, fault})
@@ -55,7 +55,7 @@ func (c *config) successors(w world) (all []successor) {
 	return all
 }
 
-// findFault looks for what must never be, and notes what a hold must not forget.
+// findFault looks for broken promises. It also notes which holds were invalid for a moment.
 func (c *config) findFault(n *successor) {
 	w, have := &n.world, 0
 	for i := range w.clients {
@@ -94,7 +94,7 @@ func (c *config) interruptions(w world, answers int) (all []map[int]step) {
 	return all
 }
 
-// actions are what client n may do.
+// actions adds a successor for everything that client n may do.
 func (c *config) actions(w world, n int, add func(w world, fault, what string, args ...any)) {
 	k := w.clients[n]
 	switch k.phase {
@@ -163,7 +163,7 @@ func (c *config) conclude(w world, n int) world {
 	return w
 }
 
-// hold are the actions of a client with a hold that is not known to be lost.
+// hold adds the actions of a client whose hold it does not know to be lost.
 func (c *config) hold(w world, n int, add func(w world, fault, what string, args ...any)) {
 	k := w.clients[n]
 	x := w
@@ -184,7 +184,7 @@ func (c *config) hold(w world, n int, add func(w world, fault, what string, args
 				fault := c.tell(&x, n, i, renewal.NotOwner)
 				add(x, fault, "client %d is told that member %d is gone", n, i)
 			}
-		case !s.told: // its trust is over: the clock tells, or a late answer
+		case !s.told: // its trust has ended; the clock or a late answer tells the client
 			for _, why := range []renewal.Reason{renewal.TrustEnded, renewal.NotOwner} {
 				x := w
 				fault := c.tell(&x, n, i, why)
@@ -258,7 +258,7 @@ func (c *config) retake(w *world, n, i int, between map[int]step) (fault string)
 	return fault
 }
 
-// explore visits every world that can come about, or fails with the way to a fault.
+// explore visits every reachable world. At a fault it fails, and prints the actions that lead to it.
 func (c *config) explore(t *testing.T) (worlds int) {
 	type way struct {
 		from  int // in ways
@@ -285,8 +285,8 @@ func (c *config) explore(t *testing.T) (worlds int) {
 	return len(ways)
 }
 
-// TestNoTwoHaveTheLockInAnyOrder: whatever is asked, lost, restarted, deleted and retaken,
-// until no new state comes about.
+// TestNoTwoHaveTheLockInAnyOrder visits all orders of requests, losses, restarts, deletions and retakes,
+// until there is no new world.
 func TestNoTwoHaveTheLockInAnyOrder(t *testing.T) {
 	if bounded.RaceDetector {
 		t.Skip("slow, and other tests make the same calls")

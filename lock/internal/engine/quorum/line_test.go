@@ -29,17 +29,17 @@ var (
 
 // server is a server of one member, which all processes share.
 type server struct {
-	holder    owner.Owner // nobody if it is free
+	holder    owner.Owner // owner.Nobody if the member is free
 	messages  uint64
-	confirmed int // how often each subscription was
+	confirmed int // how often its subscriptions were confirmed
 	listeners map[chan struct{}]bool
 }
 
-// peer is a member as one process sees it.
+// peer is a member as one process sees it, a quorum.WatchedMember.
 type peer struct {
 	p       *process
 	s       *server
-	has     map[owner.Owner]int // by re-entries
+	has     map[owner.Owner]int // how often the owner has entered
 	watched map[owner.Owner]map[chan struct{}]bool
 	closing chan struct{}
 }
@@ -64,17 +64,17 @@ func (m *peer) Watch(o owner.Owner, wake chan struct{}) func() {
 	return func() { m.locked(func() bool { delete(m.watched[o], wake); return true }) }
 }
 
-func (m *peer) Listener(wake chan struct{}) quorum.Listener { return &ear{m: m, wake: wake} }
+func (m *peer) Listener(wake chan struct{}) quorum.Listener { return &memberListener{m: m, wake: wake} }
 
-// ear is a Listener of a subscription that is confirmed at once.
-type ear struct {
+// memberListener is a Listener of a subscription that is confirmed at once.
+type memberListener struct {
 	m    *peer
 	wake chan struct{}
 	on   bool
 	from uint64
 }
 
-func (e *ear) Listen() bool {
+func (e *memberListener) Listen() bool {
 	if f := e.m.p.w.hook(&e.m.p.w.beforeListen); f != nil && !e.on {
 		f()
 	}
@@ -88,7 +88,7 @@ func (e *ear) Listen() bool {
 	})
 }
 
-// confirm confirms the subscriptions of a member anew.
+// confirm confirms the subscriptions of a member again, as after a new connection.
 func (m *peer) confirm() {
 	m.locked(func() bool {
 		m.s.confirmed++
@@ -99,7 +99,7 @@ func (m *peer) confirm() {
 	})
 }
 
-func (e *ear) News() (n quorum.News) {
+func (e *memberListener) News() (n quorum.News) {
 	if f := e.m.p.w.hook(&e.m.p.w.beforeNews); f != nil {
 		f()
 	}
@@ -112,7 +112,7 @@ func (e *ear) News() (n quorum.News) {
 	return n
 }
 
-func (e *ear) Leave() {
+func (e *memberListener) Leave() {
 	e.m.locked(func() bool { delete(e.m.s.listeners, e.wake); e.on = false; return true })
 }
 
@@ -134,15 +134,15 @@ type lineWorld struct {
 	servers [3]*server
 	random  *rand.Rand // guarded by mu
 	slow    time.Duration
-	// beforeListen is called before a call begins to listen to a member; nil: nothing is.
+	// beforeListen is called before a call begins to listen to a member; or nil.
 	beforeListen func()
-	beforeNews   func() // the same before it asks what was heard
+	beforeNews   func() // the same, before the call asks for News
 
 	mu         sync.Mutex // guards the servers, the peers and what follows
 	asking     map[owner.Owner]string
-	holds      map[owner.Owner][][]*peer // the members of each
-	asked      []string                  // the names of calls, attempt by attempt
-	begun      []time.Time               // each of them
+	holds      map[owner.Owner][][]*peer // the members of each hold of an owner
+	asked      []string                  // for each attempt the name of its call
+	begun      []time.Time               // when each attempt began
 	unanswered int                       // attempts that will not be answered
 	mute       bool                      // releases are not published
 }
@@ -167,14 +167,14 @@ func (w *lineWorld) hook(f *func()) func() {
 	return *f
 }
 
-// seen is the names of the calls that asked, attempt by attempt, and when each began.
-func (w *lineWorld) seen() (names []string, at []time.Time) {
+// attempts returns for each attempt the name of its call and when it began.
+func (w *lineWorld) attempts() (names []string, at []time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.asked), slices.Clone(w.begun)
 }
 
-func (w *lineWorld) names() []string { names, _ := w.seen(); return names }
+func (w *lineWorld) names() []string { names, _ := w.attempts(); return names }
 
 func newLineWorld(t *testing.T, seed uint64) *lineWorld {
 	w := &lineWorld{t: t, asking: map[owner.Owner]string{}, holds: map[owner.Owner][][]*peer{}, random: rand.New(rand.NewPCG(seed, 1)), slow: time.Millisecond}
@@ -196,14 +196,14 @@ func (w *lineWorld) process() *process {
 	return p
 }
 
-// held is a process that holds the lock, as the owner "other", and another process.
+// held returns a process that holds the lock as the owner "other", and another process p.
 func (w *lineWorld) held() (other, p *process) {
 	other, p = w.process(), w.process()
 	require.NoError(w.t, <-other.call(w.t.Context(), "other", quorum.Call{Owner: named("other")}))
 	return other, p
 }
 
-// take takes a member for an owner, or does not.
+// take takes a member for an owner. It returns false if another owner has the member.
 func (m *peer) take(o owner.Owner) bool {
 	return m.locked(func() bool {
 		if m.s.holder != owner.Nobody && m.s.holder != o {
@@ -292,7 +292,7 @@ func (p *process) attempt(name string, o owner.Owner) (quorum.AttemptResult, err
 	return said, errNoQuorum
 }
 
-// unlock gives back what the last attempt of o has got.
+// unlock releases the members that the last successful attempt of o has taken.
 func (p *process) unlock(o owner.Owner) {
 	p.w.mu.Lock()
 	of := p.w.holds[o]
@@ -311,7 +311,7 @@ func fresh(n uint64) owner.Owner                 { return owner.Owner{Text: "pro
 func named(text string) owner.Owner              { return owner.Owner{Text: text} }
 func left(ctx context.Context, last error) error { return errors.Join(ctx.Err(), last) }
 
-// call begins a call, and returns how it ends.
+// call begins a call, and returns a channel for its error.
 func (p *process) call(ctx context.Context, name string, c quorum.Call) chan error {
 	c.Attempt = func(context.Context) (quorum.AttemptResult, error) { return p.attempt(name, c.Owner) }
 	c.ErrorOfEnd = left
@@ -358,8 +358,8 @@ func TestWhoWaitsForAMajorityIsServedInOrder(t *testing.T) {
 	})
 }
 
-// TestWhoSharesAnOwnerEntersWithIt: wherever it stands, and though nothing wakes it but that
-// the first has left.
+// TestWhoSharesAnOwnerEntersWithIt, wherever in the line the second call stands. Only the end of the
+// first call wakes it.
 func TestWhoSharesAnOwnerEntersWithIt(t *testing.T) {
 	for range 50 { // the wake-up may come before the first has left, or after
 		lineTest(t, func(t *testing.T, w *lineWorld) {
@@ -402,7 +402,8 @@ func TestAnOwnerWithAMemberDoesNotQueue(t *testing.T) {
 	})
 }
 
-// TestOnlyTheFirstCallOfAnOwnerPassesOthers: its owner has a member.
+// TestOnlyTheFirstCallOfAnOwnerPassesOthers: a call whose owner has a member need not queue, but only one
+// call of the owner may ask at a time.
 func TestOnlyTheFirstCallOfAnOwnerPassesOthers(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
@@ -426,7 +427,7 @@ func TestOnlyTheFirstCallOfAnOwnerPassesOthers(t *testing.T) {
 	})
 }
 
-// TestAMemberThatItsOwnerGetsIsAReasonToAskAgain: once, though nothing was heard of a release.
+// TestAMemberThatItsOwnerGetsIsAReasonToAskAgain, once, although no message of a release came.
 func TestAMemberThatItsOwnerGetsIsAReasonToAskAgain(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.process(), w.process()
@@ -519,8 +520,8 @@ func TestACallAsksWhenAClientBeginsToCloseAndNotAgain(t *testing.T) {
 	})
 }
 
-// TestACloseJustAfterAnAttemptIsNoCircle: the next attempt is not due yet then, and until it is
-// nothing else ends a sleep.
+// TestACloseJustAfterAnAttemptIsNoCircle: a closed channel must not end the sleeps until the next attempt
+// is due, one after the other.
 func TestACloseJustAfterAnAttemptIsNoCircle(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
@@ -545,7 +546,7 @@ func TestACloseJustAfterAnAttemptIsNoCircle(t *testing.T) {
 	})
 }
 
-// TestAReleaseByAnotherProcessIsHeard: also by a call that was not the first when it came.
+// TestAReleaseByAnotherProcessIsHeard, even by a call that became the first only later.
 func TestAReleaseByAnotherProcessIsHeard(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
@@ -605,8 +606,8 @@ func TestAnUnlockInThisProcessIsHeardWithoutAMessage(t *testing.T) {
 	})
 }
 
-// TestWhatACallGivesBackIsNoNews: only a member that refused is awaited. Nor do two processes
-// that were refused ask at the same moments.
+// TestWhatACallGivesBackIsNoNews: a call waits only for releases of members that refused it. Two
+// processes that were refused do not ask at the same times.
 func TestWhatACallGivesBackIsNoNews(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p, q := w.process(), w.process(), w.process()
@@ -621,9 +622,9 @@ func TestWhatACallGivesBackIsNoNews(t *testing.T) {
 		require.Len(t, w.names(), 4)
 		time.Sleep(maxPoll)
 		require.Len(t, w.names(), 6, "each polls")
-		_, at := w.seen()
+		_, at := w.attempts()
 		require.NotEqual(t, at[4].Sub(at[1]), at[5].Sub(at[3]), "after a time of its own")
-		p.peers[0].confirm() // what was published before it is lost
+		p.peers[0].confirm() // messages before the confirmation are lost
 		time.Sleep(time.Second)
 		require.Len(t, w.names(), 8)
 		cancel()
@@ -654,7 +655,7 @@ func TestACallThatGotSomeMembersPausesForLonger(t *testing.T) {
 				other.peers[2].release(named("other"))
 				require.True(t, other.peers[2].take(named("other")))
 				time.Sleep(time.Second)
-				_, at := w.seen()
+				_, at := w.attempts()
 				require.Greater(t, len(at), asked)
 				least, most = min(least, at[asked].Sub(before)), max(most, at[asked].Sub(before))
 			}
@@ -668,7 +669,7 @@ func TestACallThatGotSomeMembersPausesForLonger(t *testing.T) {
 		require.Greater(t, most, 64*time.Millisecond)
 		require.LessOrEqual(t, most, 129*time.Millisecond)
 		require.True(t, other.peers[0].take(named("other")))
-		time.Sleep(2 * maxPoll) // it asks, and gets none
+		time.Sleep(2 * maxPoll) // p asks, and gets no member
 		_, most = pauses()
 		require.LessOrEqual(t, most, 2*time.Millisecond)
 		cancel()
@@ -703,7 +704,8 @@ func TestPollsOfALockThatIsHeldMakeNoPauseLonger(t *testing.T) {
 	}
 }
 
-// TestACallDoesNotAskBesideAnotherOfItsOwner: which began since it was told that it may.
+// TestACallDoesNotAskBesideAnotherOfItsOwner, even if the other call began after the Line had allowed the
+// first call to ask.
 func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
@@ -715,7 +717,7 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 		synctest.Wait() // it pauses
 		var beside chan error
 		w.set(func() {
-			w.beforeNews = func() { // it was told that it may ask
+			w.beforeNews = func() { // the Line has allowed the call to ask
 				w.set(func() { w.beforeNews = nil })
 				beside = p.call(t.Context(), "beside", quorum.Call{Owner: same, SharesOwner: true, Try: true})
 			}
@@ -728,7 +730,7 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 	})
 }
 
-// TestAnAttemptThatWasLeftSaysNothing: neither to others of its owner, nor in the error.
+// TestAnAttemptThatWasLeftSaysNothing: its outcome reaches neither other calls of its owner nor the error.
 func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.held()
@@ -774,9 +776,9 @@ func TestAFinalAnswerEndsTheWait(t *testing.T) {
 	})
 }
 
-// TestCallsOfManyOwnersAndProcesses: for each seed, calls of two processes come, hold and
-// leave in an order of its own. No two owners hold the lock, none of an owner's calls ask
-// together, all end, and the lock is never free for longer than MaxPoll while somebody waits.
+// TestCallsOfManyOwnersAndProcesses: every seed has another order in which calls of two
+// processes come, hold and leave. No two owners hold the lock at a time, and no two calls of an owner ask
+// at a time. All calls end. The lock is never free for longer than MaxPoll while a call waits.
 func TestCallsOfManyOwnersAndProcesses(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {

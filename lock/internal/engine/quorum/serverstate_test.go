@@ -17,7 +17,7 @@ func TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded(t *testing.T) {
 		up    int64
 		state wire.State
 		known time.Duration
-		says  string // "" is a vote
+		says  string // part of the error; empty if the server may vote
 	}{
 		"up for long":                    {up: 11, state: master},
 		"up for not so long, in truth":   {up: 10, state: master, says: "was up for less"},
@@ -43,8 +43,8 @@ func TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded(t *testing.T) {
 	}
 }
 
-// TestAPromotionCountsAnewWhateverChanged: another server, another start of the same, or
-// another time as a replica between two. So it does where two servers answer in turns.
+// TestAPromotionCountsAnewWhateverChanged: another server answers, the server was
+// started again, or it was a replica in between. Two servers that answer in turns never get a vote.
 func TestAPromotionCountsAnewWhateverChanged(t *testing.T) {
 	const longest = 10 * time.Second
 	now := time.Unix(1000, 0)

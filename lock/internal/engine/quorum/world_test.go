@@ -11,8 +11,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// The world of the exploration: three members, two clients, and time in ticks. A key lives,
-// and is trusted, for life ticks, which is also the longest lease: no margin hides a fault.
+// The world of the exploration has three members, two clients, and time in ticks. A key lives for life
+// ticks, and is trusted for as long. There is no margin, because a margin could hide a fault.
 
 const (
 	members = 3
@@ -24,8 +24,8 @@ const (
 // config is what does not change in a world.
 type config struct {
 	durable  bool
-	hosts    [members]int // by member; two may share one
-	restarts int8         // how many there may be
+	hosts    [members]int // the host of each member; two members may share one
+	restarts int8         // how many restarts there may be
 	deletes  int8
 }
 
@@ -34,20 +34,20 @@ type world struct {
 	members  [members]member
 	hosts    [members]host
 	clients  [clients]client
-	restarts int8 // that were
+	restarts int8 // how many restarts there were
 	deletes  int8
 }
 
 // member is a member's key.
 type member struct {
-	owner int8 // client + 1; 0: nobody has it
+	owner int8 // client + 1; 0: the member is free
 	left  int8 // until it expires
 }
 
 // host is a server.
 type host struct {
 	run int8 // how often it was restarted
-	up  int8 // for so long, at most life
+	up  int8 // ticks since the last restart; life: at least life
 }
 
 type phase int8
@@ -56,15 +56,15 @@ const (
 	idle phase = iota
 	asking
 	holding
-	over // it was told, or gave up
+	over // the client was told of the loss, or gave up
 )
 
-// client is one with an attempt, or a hold.
+// client is a client, with its attempt or its hold.
 type client struct {
 	phase   phase
 	ballots [members]ballot
 	seats   [members]seat // of a hold
-	ended   int8          // seats that it knows to be lost
+	ended   int8          // how many seats the client knows to be lost
 	invalid bool          // too few seats were valid at some moment of the hold
 }
 
@@ -94,9 +94,9 @@ func newWorld() (w world) {
 // key is a world as bytes, to be compared.
 type key [2 + members*4 + clients*(3+members*11)]int8
 
-// canonical is the key of w, and of every world that is the same but for the names of the
-// clients and, if each has its own host, of the members. What does not matter any more is not
-// in it.
+// canonical returns a key for w. All worlds have the same key that differ only in the numbers of the
+// clients and, if each member has its own host, of the members. The key leaves out state without a future
+// effect.
 func (c *config) canonical(w *world) (least key) {
 	orders := [][members]int{{0, 1, 2}}
 	if c.hosts == [members]int{0, 1, 2} {
@@ -112,7 +112,7 @@ func (c *config) canonical(w *world) (least key) {
 	return least
 }
 
-// key is the key of w with the members in that order and the clients swapped, or not.
+// key returns the key of w with the members in this order, and with the clients swapped if swap is 1.
 func (c *config) key(w *world, order [members]int, swap int8) (k key) {
 	n := 0
 	put := func(v int8) { k[n], n = v, n+1 }
@@ -158,7 +158,7 @@ func (c *config) key(w *world, order [members]int, swap int8) (k key) {
 	return k
 }
 
-// part is a seat as package several sees it.
+// part is a seat as package quorum sees it.
 type part struct {
 	valid, ended bool
 	left         int8
@@ -170,12 +170,12 @@ func (p part) Valid() bool         { return p.valid }
 func (p part) Ended() bool         { return p.ended }
 func (p part) Deadline() time.Time { return start.Add(time.Duration(p.left) * time.Second) }
 
-// serverOf is a run id.
+// serverOf returns the run id of the host of a member.
 func (c *config) serverOf(i int, run int8) string {
 	return fmt.Sprintf("host %d run %d", c.hosts[i], run)
 }
 
-// grantsOf are the seats of a client's hold, and whose they are.
+// grantsOf returns the seats of a client's hold as grants.
 func (c *config) grantsOf(k *client) (seats []quorum.Grant[part]) {
 	for i, s := range k.seats {
 		if s.has {
@@ -201,19 +201,19 @@ const (
 	steps
 )
 
-// fake is a member as a client reaches it in one action.
+// fake is the quorum.Member of one action of a client.
 type fake struct {
 	c       *config
 	w       *world
 	client  int
 	i       int
-	between map[int]step // what happens before the n-th answer
+	between map[int]step // the steps that happen before the n-th answer
 	answers int
 }
 
 var errHeld = errors.New("held by another")
 
-// before is called before each answer.
+// before does the steps that happen before the next answer.
 func (f *fake) before() {
 	s := f.between[f.answers]
 	f.answers++
@@ -255,7 +255,7 @@ func (f *fake) MayVote(context.Context) (string, error) {
 
 func (f *fake) Failed(context.Context, error) quorum.Vote { return quorum.HeldByOther }
 
-// tick is a moment that passes.
+// tick lets one tick pass.
 func (w *world) tick() {
 	for i := range w.members {
 		m := &w.members[i]

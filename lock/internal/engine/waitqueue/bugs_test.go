@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bend is a rule that is not Line's.
+// bend replaces the instruction of Line by a wrong one.
 type bend func(l *line, c *caller, in Instruction[int8]) Instruction[int8]
 
 var (
@@ -64,15 +64,15 @@ func upgradeWaits(_ *line, _ *caller, in Instruction[int8]) Instruction[int8] {
 	return in
 }
 
-// TestRulesThatAreWrongAreFound puts one wrong rule after the other into Line: the
-// properties, without the twin, find it, and tell the shortest story that leads to it. Bugs
-// in the code are planted by integration/planted, and found by TestThePropertiesHold.
+// TestRulesThatAreWrongAreFound puts one wrong rule after the other into Line. The
+// properties find each of them without the twin, and report the shortest story that leads to it.
+// integration/planted plants bugs in the code, and TestThePropertiesHold finds those.
 func TestRulesThatAreWrongAreFound(t *testing.T) {
 	for _, bug := range []struct {
 		name     string
 		bent     bend
 		scenario string
-		wrong    string // what is said
+		wrong    string // part of the report
 		with     func(*scenario)
 	}{
 		{"two callers that wait probe", secondProbes, "another client", "callers that wait probe", func(s *scenario) {
@@ -98,8 +98,8 @@ func TestRulesThatAreWrongAreFound(t *testing.T) {
 	}
 }
 
-// TestThePropertiesHold explores without the twin, which may have the same bug: the
-// scenarios, and those in which bugs show early.
+// TestThePropertiesHold explores the scenarios, and some more in which bugs show early. It does not use
+// the twin, which may have the same bug as Line.
 func TestThePropertiesHold(t *testing.T) {
 	hold := func(name string, limit int, with func(*scenario)) {
 		sc := scenarioOf(t, name)

@@ -46,8 +46,8 @@ func TestJoiningAndLeavingCostTheSameHoweverManyWait(t *testing.T) {
 	}
 }
 
-// When all waiters may re-enter a hold, each of them is told once. A waiter is not
-// looked at again while nothing changes for it.
+// TestWhoSharesAnOwnerIsToldOnce: when all waiters may re-enter a hold, each of them is woken once, and
+// its instruction is not worked out again while nothing changes for it.
 func TestWhoSharesAnOwnerIsToldOnce(t *testing.T) {
 	l := NewLine[int, *int](Exclusive, &testRun)
 	callers := make([]Caller[int, *int], 1000)
@@ -114,8 +114,8 @@ func BenchmarkJoinAndLeave(b *testing.B) {
 	}
 }
 
-// BenchmarkAllLeave is 50,000 callers that join and then leave at once, in the
-// order in which their contexts end.
+// BenchmarkAllLeave measures 50,000 callers that join, and then all leave in the order in which their
+// contexts end.
 func BenchmarkAllLeave(b *testing.B) {
 	const n = 50_000
 	order := rand.New(rand.NewPCG(1, 1)).Perm(n)

@@ -173,7 +173,7 @@ type result struct {
 	states, steps int
 	fixed         bool // every reachable state was visited
 	depth         int
-	story         []string // to the first state that must not be; the shortest
+	story         []string // the shortest story to a wrong state
 	wrong         string
 }
 
@@ -185,7 +185,7 @@ func (r result) String() string {
 }
 
 // explore visits every state that can be reached, breadth first, until one is
-// wrong or there have been limit.
+// wrong or limit states were visited.
 func explore(sc *scenario, limit int) (r result) {
 	type origin struct {
 		from int32

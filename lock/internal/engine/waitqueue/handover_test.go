@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestABriefRunIsNotShortened: each hand-over takes so long; three callers of the
-// client come back again and again.
+// TestABriefRunIsNotShortened: three callers of one client lock again and again. The length of a run
+// depends on how long their holds last.
 func TestABriefRunIsNotShortened(t *testing.T) {
 	limits := Run{Length: 16, Least: 4, Brief: 100, Time: 1000}
 	for _, tt := range []struct {
 		name  string
-		each  Instant // what a hold takes
+		each  Instant // how long a hold lasts
 		turns int     // hand-overs of a run
 		ahead int     // tokens that the next run reserves
 	}{

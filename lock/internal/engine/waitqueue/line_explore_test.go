@@ -102,11 +102,11 @@ func scenarioOf(t *testing.T, name string) *scenario {
 }
 
 // statesEnv is how many states of each scenario are explored further than usual:
-// with all that is rare, and another client. "some" is as usual, but larger scenarios too,
-// and "all" all of them.
+// with all rare events, and another client. "some" explores larger scenarios than usual, without rare
+// events, and "all" explores all scenarios.
 const statesEnv = "WHEELLOCK_STATES"
 
-// mostStates is how many states a scenario may have to be explored, by what statesEnv says.
+// mostStates is the size up to which scenarios are explored, by the value of statesEnv.
 var mostStates = map[string]int{"": 140_000, "some": 300_000}
 
 // TestEveryStateIsRight visits every state that can be reached, and compares

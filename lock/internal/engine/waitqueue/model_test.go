@@ -15,15 +15,15 @@ type (
 	step   = Step[int8, int8]
 )
 
-// pair is a Line and its twin, which are told the same.
+// pair is a Line and its twin, which get the same events.
 type pair struct {
 	t       require.TestingT
 	line    *line
 	twin    twin
 	callers map[int8]*caller
-	told    map[int8]Instruction[int8] // what each was woken for, or asked
+	told    map[int8]Instruction[int8] // the last instruction that each caller has learnt
 	passOn  []int8
-	next    map[int8]int8 // of holds that are handed over: to whom
+	next    map[int8]int8 // for each hold that is being handed over, its next holder
 }
 
 func newPair(t require.TestingT, k Kind, limits *Run) *pair {
@@ -34,9 +34,9 @@ func newPair(t require.TestingT, k Kind, limits *Run) *pair {
 	}
 }
 
-// same compares after an event: what every caller is told, and that it was woken
-// for it.
-func (p *pair) same(s step) {
+// requireSame compares, after an event, the instructions of every caller. A caller whose instruction has
+// changed must have been woken.
+func (p *pair) requireSame(s step) {
 	woken := map[*caller]bool{}
 	for _, c := range s.Wake {
 		woken[c] = true
@@ -114,7 +114,7 @@ func checkTwin(t *rapid.T, k Kind) {
 		p.callers[id] = c
 		p.told[id] = Instruction[int8]{}
 		p.twin.join(id, c.Owner, c.Shared, c.Try)
-		p.same(p.line.Join(c))
+		p.requireSame(p.line.Join(c))
 	}
 	probing := func(id int8) bool { return p.twin.at(id).probing }
 	for range rapid.SampledFrom([]int{0, 3, 60}).Draw(t, "callers") {
@@ -127,45 +127,45 @@ func checkTwin(t *rapid.T, k Kind) {
 		"began": func(t *rapid.T) {
 			id, c := pick("caller", func(id int8) bool { return p.told[id].Do == DoProbe && !probing(id) })
 			p.twin.began(id)
-			p.same(p.line.Began(c))
+			p.requireSame(p.line.Began(c))
 		},
 		"refused": func(t *rapid.T) {
 			id, c := pick("caller", probing)
 			p.twin.ended(id, true)
-			p.same(p.line.Refused(c))
+			p.requireSame(p.line.Refused(c))
 		},
 		"unanswered": func(t *rapid.T) {
 			id, c := pick("caller", probing)
 			p.twin.ended(id, false)
-			p.same(p.line.Unanswered(c))
+			p.requireSame(p.line.Unanswered(c))
 		},
 		"took": func(t *rapid.T) {
 			id, c := pick("caller", probing)
 			switch k {
 			case Permits:
 				p.twin.leave(id)
-				p.same(p.line.Leave(c))
+				p.requireSame(p.line.Leave(c))
 			case Latch:
 				p.twin.opened(id)
-				p.same(p.line.Opened(c))
+				p.requireSame(p.line.Opened(c))
 			default:
 				if holds == 120 {
 					t.Skip("enough")
 				}
 				holds++
 				p.twin.took(id, holds)
-				p.same(p.line.Took(c, holds))
+				p.requireSame(p.line.Took(c, holds))
 			}
 		},
 		"take": func(t *rapid.T) {
 			id, c := pick("caller", func(id int8) bool { return p.told[id].Do == DoTake })
 			p.twin.take(id)
-			p.same(p.line.Take(c))
+			p.requireSame(p.line.Take(c))
 		},
 		"leave": func(t *rapid.T) {
 			id, c := pick("caller", func(int8) bool { return true })
 			p.twin.leave(id)
-			p.same(p.line.Leave(c))
+			p.requireSame(p.line.Leave(c))
 			require.Empty(t, p.line.Leave(c).PassOn)
 		},
 		"held": func(t *rapid.T) {
@@ -175,14 +175,14 @@ func checkTwin(t *rapid.T, k Kind) {
 			holds++
 			owner, shared := int8(rapid.IntRange(0, owners-1).Draw(t, "owner")), k == ReadWrite && rapid.Bool().Draw(t, "shared")
 			p.twin.held(owner, shared, holds)
-			p.same(p.line.AddHold(owner, shared, holds))
+			p.requireSame(p.line.AddHold(owner, shared, holds))
 		},
 		"leaving": func(t *rapid.T) {
 			h := hold(held)
 			yields := rapid.IntRange(0, 4).Draw(t, "yields") == 0
 			next, over := p.twin.leaving(h.h, now, yields)
 			c, overToo, s := p.line.Leaving(h.owner, h.h, now, yields)
-			p.same(s)
+			p.requireSame(s)
 			require.Equal(t, over, overToo)
 			if next < 0 {
 				require.Nil(t, c)
@@ -200,12 +200,12 @@ func checkTwin(t *rapid.T, k Kind) {
 			}
 			holds++
 			p.twin.handed(h.h, next, c.Owner, holds, now)
-			p.same(p.line.Handed(h.owner, h.h, c, holds, now))
+			p.requireSame(p.line.Handed(h.owner, h.h, c, holds, now))
 		},
 		"gone": func(t *rapid.T) {
 			h := hold(held, granted, leaving)
 			p.twin.gone(h.h)
-			p.same(p.line.HoldEnded(h.owner, h.h))
+			p.requireSame(p.line.HoldEnded(h.owner, h.h))
 		},
 		"time": func(t *rapid.T) { now += Instant(rapid.IntRange(1, 60).Draw(t, "time")) },
 		"close": func(t *rapid.T) {
@@ -213,7 +213,7 @@ func checkTwin(t *rapid.T, k Kind) {
 				t.Skip("not yet")
 			}
 			p.twin.close()
-			p.same(p.line.Close())
+			p.requireSame(p.line.Close())
 		},
 	}
 	for range 4 { // each is some 30 steps

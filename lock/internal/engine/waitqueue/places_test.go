@@ -21,10 +21,10 @@ type placesWorld struct {
 	left    []bool // the context of the caller has ended; its request may be under way
 
 	holder  int8   // the caller whose field has the lock; free or another's
-	queue   []int8 // places, by the caller whose they are
-	hold    int8   // what the client has; 0: nothing
-	holdOf  int8   // whose: a caller
-	ending  bool   // it is leaving
+	queue   []int8 // the callers with a place in Redis, in order
+	hold    int8   // the hold of the client; 0: none
+	holdOf  int8   // the caller that has the hold
+	ending  bool   // the hold is being unlocked
 	holds   int8
 	owed    []int8 // fields that are to be released
 	unknown int    // how many answers may still be lost
@@ -70,7 +70,7 @@ func newPlacesWorld(sc *placesScenario) *placesWorld {
 	return w
 }
 
-// events are what can happen now.
+// events returns the events that can happen now.
 func (w *placesWorld) events() (out []replayEvent) {
 	add := func(what string, who int8) { out = append(out, replayEvent{what, who}) }
 	for n := range w.calls {
@@ -164,7 +164,7 @@ func (w *placesWorld) apply(e replayEvent) {
 		yes := w.request[i] == saidYes
 		w.request[i] = noRequest
 		switch {
-		case w.state[i] != standing: // it has left: its field is owed
+		case w.state[i] != standing: // the caller has left, so its field is owed
 		case yes:
 			w.holds++
 			w.hold, w.holdOf, w.ending = w.holds, i, false
@@ -172,7 +172,7 @@ func (w *placesWorld) apply(e replayEvent) {
 			w.twin.took(i, w.hold)
 			w.step(w.line.Took(c, w.hold))
 			if w.line.Closed() {
-				w.ending = true // it is passed on, and given back
+				w.ending = true // the hold is passed on, and unlocked
 				w.twin.leaving(w.hold, 0, false)
 				w.leaving()
 			}
@@ -185,7 +185,7 @@ func (w *placesWorld) apply(e replayEvent) {
 		if w.request[i] == saidYes {
 			w.holder = anothers // an orphan, until its lease ends
 		}
-		w.request[i] = noRequest // a copy on its way has a field that is nobody's any more
+		w.request[i] = noRequest // a copy that is under way has the old field
 		w.drop(i)
 		w.twin.ended(i, false)
 		w.step(w.line.Unanswered(c))
@@ -225,7 +225,7 @@ func (w *placesWorld) leaving() {
 	w.step(s)
 }
 
-// leave removes i; the place or hold that it may have in Redis is owed.
+// leave removes caller i. Its field is owed, because Redis may have a place or a hold for it.
 func (w *placesWorld) leave(i int8) {
 	w.state[i] = done
 	if w.request[i] != noRequest || slices.Contains(w.queue, i) {
@@ -301,7 +301,7 @@ func (w *placesWorld) check() {
 	}
 }
 
-// asked says of all that have asked which of the callers had come then.
+// asked returns, for each caller that has asked, which callers had joined at that time.
 func (w *placesWorld) asked() (out []uint64) {
 	for n := range w.callers {
 		out = append(out, w.callers[n].probedUpTo)

@@ -9,18 +9,18 @@ import (
 
 const ms = Instant(time.Millisecond)
 
-// productPacing is what package lock uses, with Config.MaxPoll at its default.
+// productPacing is the Pacing of package lock, with the default Config.MaxPoll.
 var productPacing = Pacing{
 	Pace: 2 * time.Millisecond, MaxPoll: 5 * time.Second,
 	Back: 10 * time.Millisecond, BackMost: time.Second,
 	Defer: 5 * time.Millisecond, DeferEach: time.Millisecond,
 }
 
-// TestAClientThatDefersLooksForAStrangerToo, a little later than others, and defers on.
+// TestAClientThatDefersLooksForAStrangerToo, a little later than other clients. Then it defers again.
 func TestAClientThatDefersLooksForAStrangerToo(t *testing.T) {
 	p := NewProbe(&productPacing)
 	require.Equal(t, 5*ms, p.DueAt(5*ms, 1))
-	p.RunEnded(0, 3, 0, false) // until 8 ms
+	p.RunEnded(0, 3, 0, false) // it defers until 8 ms
 	require.Equal(t, 8*ms, p.Due(1))
 	require.Equal(t, 6*ms, p.DueAt(5*ms, 1))
 	m := p.Began(6 * ms)
@@ -31,8 +31,8 @@ func TestAClientThatDefersLooksForAStrangerToo(t *testing.T) {
 	require.Equal(t, 8*ms, p.Due(1), "no sooner than Pace after the last")
 }
 
-// TestAClientThatDefersToOneThatHearsNothingLetsItHaveItsTurn: that one said when it tries,
-// and tries again a MaxPoll later.
+// TestAClientThatDefersToOneThatHearsNothingLetsItHaveItsTurn: the client without messages has
+// said when it will try, and if it is refused then, it tries again a MaxPoll later.
 func TestAClientThatDefersToOneThatHearsNothingLetsItHaveItsTurn(t *testing.T) {
 	p := NewProbe(&productPacing)
 	p.RunEnded(0, 1, 10*time.Millisecond, true)

@@ -10,11 +10,11 @@ import (
 
 // replayed is a world that cannot be copied, so it is made anew from its events.
 type replayed interface {
-	events() []replayEvent // that are possible now
+	events() []replayEvent // the events that are possible now
 	apply(e replayEvent)
-	code() string   // worlds of one code go on alike
+	code() string   // worlds with the same code have the same possible futures
 	broken() string // the first thing that was wrong; empty: nothing
-	over() bool     // it may be that nothing more happens
+	over() bool     // the world may end here
 }
 
 // replayEvent is one step of somebody in such a world.
@@ -23,8 +23,8 @@ type replayEvent struct {
 	who  int8
 }
 
-// replay visits every world that can be reached, and returns the first story of one that is
-// wrong.
+// replay visits every world that can be reached. At the first wrong one it returns its fault and its
+// story.
 func replay(start func() replayed) (states int, wrong string, story []replayEvent) {
 	seen := map[string]bool{}
 	todo := [][]replayEvent{nil}
@@ -69,7 +69,7 @@ func everyStateIsRight(t *testing.T, name string, least int, start func() replay
 	})
 }
 
-// bugIsFound is a test of that name, of a rule that is bent.
+// bugIsFound runs a test of this name, in which a rule is bent. The fault must contain says.
 func bugIsFound(t *testing.T, name, says string, start func() replayed) {
 	t.Run(name, func(t *testing.T) {
 		states, wrong, story := replay(start)

@@ -15,8 +15,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 )
 
-// A client in miniature: what package lock makes of Line and Probe, with nothing
-// but their exported API, over a server that loses answers and messages.
+// This file has a client in miniature. It uses only the exported API of Line and Probe, as package lock
+// does, over a server that loses answers and messages.
 
 // server has one key.
 type server struct {
@@ -25,7 +25,7 @@ type server struct {
 	field int64          // who has the key; 0: nobody
 	gone  map[int64]bool // released fields, which are never taken again
 	ears  []func()
-	calm  bool // it loses nothing any more
+	calm  bool // the server loses nothing any more
 }
 
 var errUnknown, errRefused, errClosed = errors.New("unknown"), errors.New("refused"), errors.New("closed")
@@ -39,7 +39,7 @@ func (s *server) call(ctx context.Context, f func()) error {
 		fate = 9
 	}
 	s.mu.Unlock()
-	lost := fate < 3 // never carried out, too late, or its answer is lost
+	lost := fate < 3 // the call is not carried out, or too late, or its answer is lost
 	switch fate {
 	case 1:
 		there += 50 * time.Millisecond
@@ -112,7 +112,7 @@ func (s *server) check(ctx context.Context, field int64) error {
 	return err
 }
 
-// hold is what a client has.
+// hold is a hold of a client.
 type hold struct {
 	owner   int
 	field   int64 // of the run
@@ -126,7 +126,7 @@ type (
 	step   = waitqueue.Step[int, *hold]
 )
 
-// entry is what a client keeps of an object as long as it is contended.
+// entry is the state that a client keeps for an object while callers wait for it.
 type entry struct {
 	line  line
 	probe waitqueue.Probe
@@ -185,13 +185,13 @@ func signal(w *caller) {
 	}
 }
 
-// stepLocked carries out what an event brought.
+// stepLocked carries out the Step of an event.
 func (c *client) stepLocked(s step) {
 	for _, w := range s.Wake {
 		signal(w)
 	}
 	for _, h := range s.PassOn {
-		c.wg.Go(func() { c.unlock(h) }) // others of the owner may have it, too
+		c.wg.Go(func() { c.unlock(h) }) // other calls of the owner may have re-entered it
 	}
 }
 
@@ -301,12 +301,12 @@ func (c *client) probeLocked(ctx context.Context, e *entry, w *caller, mark wait
 			e.probe.Unanswered(c.now(), mark, rand.Float64())
 		}
 		c.stepLocked(e.line.Unanswered(w))
-		c.wg.Go(func() { // the janitor
+		c.wg.Go(func() { // releases what the unknown probe may have taken
 			c.server.release(field)
 		})
 	}
 	if w != e.line.First() {
-		c.wakeFirstLocked() // it may be due sooner
+		c.wakeFirstLocked() // its next probe may be due sooner
 	}
 	return nil, err
 }
@@ -351,7 +351,7 @@ func (c *client) end(h *hold) {
 		runOver = e.line.Run() > 0
 		next, over, s := e.line.Leaving(h.owner, h, c.now(), false)
 		c.stepLocked(s)
-		if next != nil && !over { // else another client may wait
+		if next != nil && !over { // otherwise it is another client's turn
 			c.handed++
 			to := &hold{owner: next.Owner, field: h.field, count: 1}
 			c.hold = to
@@ -389,9 +389,9 @@ func (c *client) close() {
 	c.wg.Wait()
 }
 
-// TestAClientOfLineAndProbe: many goroutines of two clients exclude each other,
-// all who wait without a limit get the lock, and in the end it is free, whatever
-// answers and messages are lost and whoever leaves at whatever moment.
+// TestAClientOfLineAndProbe: the goroutines of two clients exclude each other, although answers and
+// messages are lost and callers leave at any time. Every caller that waits without a limit gets the lock,
+// and the lock is free at the end.
 func TestAClientOfLineAndProbe(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) { runClients(t, seed) })

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// productYielding is what package lock uses.
+// productYielding is the Yielding of package lock.
 var productYielding = Yielding{
 	Pause: 5 * time.Millisecond, Known: time.Second, Most: time.Minute,
 	Brief: time.Millisecond, Time: 100 * time.Millisecond,
@@ -62,7 +62,7 @@ func TestAStrangerIsLetIn(t *testing.T) {
 			s.Took(10 * ms)
 			s.Leaving(15 * ms)
 			s.Freed(15*ms, 1)
-		}, 15 * ms}, // two of this side take as long as its two did
+		}, 15 * ms}, // two turns of this side last as long as the stranger's two did
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := NewStrangers(&productYielding, 0)
@@ -78,7 +78,7 @@ func TestBothSidesHaveEqualTurns(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		theirs int
-		each   Instant // of this client; the strangers' take 5 ms
+		each   Instant // how long a turn of this client lasts; a stranger's lasts 5 ms
 		turns  int
 	}{
 		{"one", 1, 5 * ms, 1},
@@ -115,7 +115,8 @@ func TestBothSidesHaveEqualTurns(t *testing.T) {
 	}
 }
 
-// TestTheTurnsOfAStrangerBeginWithTheReleaseThatWasLeftToIt, not when it was seen.
+// TestTheTurnsOfAStrangerBeginWithTheReleaseThatWasLeftToIt, and not at the time when it was
+// seen.
 func TestTheTurnsOfAStrangerBeginWithTheReleaseThatWasLeftToIt(t *testing.T) {
 	s := NewStrangers(&productYielding, 0)
 	s.Freed(5*ms, 1)
@@ -128,8 +129,8 @@ func TestTheTurnsOfAStrangerBeginWithTheReleaseThatWasLeftToIt(t *testing.T) {
 	require.True(t, s.Leaving(26*ms))
 }
 
-// TestOthersOfThisSideGoFirst: a client that had its turn lets the other clients that were
-// told have a turn.
+// TestOthersOfThisSideGoFirst: a client that had its turn leaves the next ones to the other
+// clients that received the message of the release.
 func TestOthersOfThisSideGoFirst(t *testing.T) {
 	s := NewStrangers(&productYielding, 0)
 	s.Heard(5*ms, 1)
@@ -162,7 +163,6 @@ func TestOthersOfThisSideGoFirst(t *testing.T) {
 	require.Equal(t, 53*ms, s.Until(), "at most twenty")
 }
 
-// TestASuspectedStrangerIsGivenOnePause.
 func TestASuspectedStrangerIsGivenOnePause(t *testing.T) {
 	s := NewSuspected(&productYielding, 100*ms)
 	require.Equal(t, 105*ms, s.Until())
@@ -183,7 +183,7 @@ func TestNoPauseIsLong(t *testing.T) {
 			s = NewSuspected(&productYielding, 0)
 		}
 		now, seen := Instant(0), Instant(0)
-		noticed := map[Instant]bool{0: true} // when it may have become free
+		noticed := map[Instant]bool{0: true} // when the lock may have become free
 		for range 60 {
 			now += Instant(rapid.IntRange(0, 3_000).Draw(t, "us")) * ms / 1000 * Instant(rapid.SampledFrom([]int{1, 1, 1, 100}).Draw(t, "slow"))
 			before := s.Until()
@@ -205,7 +205,7 @@ func TestNoPauseIsLong(t *testing.T) {
 				if s.Until() != before {
 					noticed[now] = true
 				}
-			case 4: // a flood
+			case 4: // very many messages at once
 				for n := range uint64(20) {
 					s.Heard(now, n+3)
 				}

@@ -11,7 +11,7 @@ import (
 type twin struct {
 	kind      Kind
 	limits    Run
-	off       bool // it is told nothing
+	off       bool // the twin gets no events
 	closed    bool
 	joined    uint64
 	waitOrder int
@@ -29,7 +29,7 @@ type twinCaller struct {
 	number, asked       uint64
 	probing, fresh, may bool
 	refused, served     bool
-	waitOrder           int // when it was put among those of its owner that stand in line; 0: it was not
+	waitOrder           int // when it joined the callers of its owner in the line; 0: never
 	over                bool
 	granted             int8
 }
@@ -37,7 +37,7 @@ type twinCaller struct {
 type twinHold struct {
 	h, owner int8
 	shared   bool
-	over     bool // its run is
+	over     bool // its run has ended
 	state    ownHoldState
 	to       int8
 }
@@ -68,7 +68,7 @@ func (t *twin) holdAt(h int8) *twinHold {
 
 func (t *twin) owners() bool { return t.kind != Permits && t.kind != Latch }
 
-// enters is the oldest hold that an owner may re-enter.
+// enters returns the oldest hold that an owner may re-enter.
 func (t *twin) enters(owner int8, shared bool) int8 {
 	for _, h := range t.holds {
 		if h.owner == owner && h.shared == shared && h.state != leaving {

@@ -22,16 +22,16 @@ type scenario struct {
 	pacing  Pacing
 	calls   []call0
 	memory  bool // holds are handed over without Redis
-	permits int8 // free at the beginning
+	permits int8 // how many are free at the beginning
 	others  bool // another client takes and releases
-	yields  bool // each hand-over ends a run, because others wait that are in need of it
-	renews  bool // and renews
-	taken   bool // another client has it from the beginning
+	yields  bool // each hand-over ends a run, as it does while strangers or clients without messages wait
+	renews  bool // the other client renews
+	taken   bool // another client holds the object at the beginning
 	lease   Instant
 	budget  budget
 	bent    func(*line, *caller, Instruction[int8]) Instruction[int8]
 	noTwin  bool
-	states  int // at least
+	states  int // the least number of states that must be visited
 }
 
 type call0 struct {
@@ -58,21 +58,21 @@ type callState struct {
 	phase         phase
 	asleep, token bool
 	until         Instant
-	seen          Instruction[int8] // when it went to sleep
-	executed, yes bool              // of its request
+	seen          Instruction[int8] // its instruction when it went to sleep
+	executed, yes bool              // its request was carried out, and granted
 	ttl           Instant           // of the refusal; -1: none
 	left          int8
 	mark          Mark
 	news          bool  // a message or confirmation came since its probe began
-	heard         bool  // the channel was, when its probe began
+	heard         bool  // the subscription worked when its probe began
 	epoch         int32 // of its probe
-	order         int32 // its probe began as the n-th
+	order         int32 // the number of its probe among all probes
 	hold          int8
 	waited        bool
 	passes        bool  // its owner writes, and it probes to read too
-	before        uint8 // those that it must not pass
-	probedAsked   uint8 // who had joined when its probe began
-	outcome       int8  // 1: it has it
+	before        uint8 // the callers that it must not pass
+	probedAsked   uint8 // the callers that had joined when its probe began
+	outcome       int8  // 1: it has the object
 }
 
 type holdAt uint8
@@ -92,13 +92,13 @@ type worldHold struct {
 	count    int8
 	owner    int8
 	shared   bool
-	redis    bool // it is there
+	redis    bool // Redis has it
 	executed bool
 	ok       bool
 	to, as   int8
 	runOver  bool
 	over     bool // handing: another client has its turn first, if one waits
-	told     bool // it does
+	told     bool // the script has told another client, which waits
 }
 
 type world struct {
@@ -112,17 +112,17 @@ type world struct {
 	now     Instant
 	left    budget
 
-	other    int8 // what another client has: nothing, alone, shared
+	other    int8 // how another client holds the object: not, alone, or shared
 	otherEnd Instant
-	free     int8    // permits; of a latch: it is open
-	taken    int8    // permits of the other
-	ghosts   [2]int8 // what late and unanswered requests took, until it is given back
-	late     [2]int8 // requests that will be carried out
+	free     int8    // free permits; of a latch: 1 if it is open
+	taken    int8    // permits of the other client
+	ghosts   [2]int8 // holds of late and unanswered requests, until they are released
+	late     [2]int8 // abandoned requests that will still be carried out
 
-	subscribed bool // asked for
+	subscribed bool // the client has asked for a subscription
 	heard      Heard
 	up         bool // the subscription is confirmed and works
-	messages   int8 // on their way
+	messages   int8 // how many are under way
 
 	// What this client can know, kept apart from Probe.
 	known      int8 // see below
@@ -166,7 +166,7 @@ func newWorld(sc *scenario) *world {
 	return w
 }
 
-// copyFrom makes w what s is. Pointers into s become the same ones into w.
+// copyFrom makes w a copy of s. Pointers into s become pointers to the same places in w.
 func (w *world) copyFrom(s *world) {
 	buffers, callers, holds := w.line.step, w.twin.callers, w.twin.holds
 	*w = *s
@@ -312,7 +312,7 @@ func (e event) String() string {
 	}
 }
 
-// events are what may come next.
+// events appends the events that may come next to out.
 func (w *world) events(out []event) []event {
 	add := func(k eventKind, i int8) { out = append(out, event{k, i}) }
 	holds := w.sc.kind == Exclusive || w.sc.kind == ReadWrite
@@ -483,7 +483,7 @@ func (w *world) wake(c *caller) {
 	}
 }
 
-// step carries out what the Line said.
+// step carries out a Step of the Line.
 func (w *world) step(s step) {
 	for _, c := range s.Wake {
 		w.wake(c)
@@ -520,7 +520,7 @@ func (w *world) hasHold(owner int8, shared bool) bool {
 	return false
 }
 
-// entered reports whether somebody has the hold, is to take it, or passes it on.
+// entered reports whether a call has the hold, is about to take it, or passes it on.
 func (h *worldHold) entered() bool { return h.at == inUse || h.at == inHand || h.at == nobodys }
 
 // apply carries out one event.
@@ -621,7 +621,7 @@ func (w *world) apply(e event) {
 	w.check()
 }
 
-// hear is a message or a confirmation that has come.
+// hear delivers a message or a confirmation.
 func (w *world) hear() {
 	w.news, w.newsAt = true, w.now
 	for i := range w.calls {
@@ -659,7 +659,7 @@ func (w *world) ownerProbes(i int8) bool {
 	return false
 }
 
-// act is what a caller's goroutine does when it is awake.
+// act does what a caller's goroutine does when it is awake.
 func (w *world) act(i int8) {
 	c, q := &w.calls[i], &w.callers[i]
 	c.asleep, c.token, c.until = false, false, 0
@@ -729,7 +729,7 @@ func (w *world) served(i int8) {
 			continue
 		}
 		if w.owner(d) == w.owner(i) && w.sc.kind <= ReadWrite {
-			continue // it enters too
+			continue // it re-enters
 		}
 		w.wrong("caller %d is served before caller %d, which came first", i, d)
 	}
@@ -755,7 +755,7 @@ func (w *world) execute(i int8) {
 	}
 }
 
-// know notes what an answer says, if nothing newer is known.
+// know notes what an answer says about the object, unless a newer answer is known.
 func (w *world) know(i int8, what int8) bool {
 	c := &w.calls[i]
 	if c.epoch != w.epoch || c.order < w.latest {
@@ -893,7 +893,7 @@ func (w *world) abandon(i int8, comesLate bool) {
 		w.late[m]++
 	case !c.executed || !c.yes:
 	case w.sc.kind == Permits:
-		w.free += a.needs // it is undone
+		w.free += a.needs // the caller of Line releases them
 		w.publish()
 	case w.sc.kind != Latch:
 		w.holds[i+1] = worldHold{}
@@ -916,7 +916,7 @@ func (w *world) reentered(i int8) {
 		w.step(w.line.Leave(&w.callers[i]))
 		return
 	}
-	c.phase, c.asleep = queued, false // it is gone
+	c.phase, c.asleep = queued, false // the hold is gone
 }
 
 func (w *world) unlock(i int8) {
@@ -983,7 +983,7 @@ func (w *world) handed(n int8) {
 }
 
 // executeEnd is the script of a release or a hand-over. The hand-over that ends a run
-// tells another client if one waits, and then it is a release.
+// tells another client if one waits, and becomes a release then.
 func (w *world) executeEnd(n int8, told bool) {
 	h := &w.holds[n]
 	h.executed, h.ok, h.told = true, h.redis, told

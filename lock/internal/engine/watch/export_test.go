@@ -1,6 +1,6 @@
 package watch
 
-// BeginEnd ends w, by a goroutine that comes no further than to close Done.
+// BeginEnd does the first steps of End: Done is closed, but no context has ended.
 func BeginEnd(w *Watch, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 type ownerKey struct{}
 
-// subject is a hold of an owner, which is over when it is told so.
+// subject is a hold of an owner. The method end ends it.
 type subject struct {
 	owner string
 	over  atomic.Pointer[error]
@@ -197,7 +197,7 @@ func TestAParentThatHasEndedLeavesNoRecord(t *testing.T) {
 	})
 }
 
-// apart is a context of a user's that has the values of another one, but an end of its own.
+// apart is a context that has the values of another context, but ends by itself.
 type apart struct {
 	context.Context
 	done chan struct{}
@@ -212,8 +212,8 @@ func (a apart) Err() error {
 	return nil
 }
 
-// TestAContextEndsWithItsParentAndNothingAroundIt: the context that ends counts, and not the one that
-// has the values.
+// TestAContextEndsWithItsParentAndNothingAroundIt: the end of the parent counts, and not the end of
+// the context that the parent has its values from.
 func TestAContextEndsWithItsParentAndNothingAroundIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		around, cancel := context.WithCancel(t.Context())
@@ -230,14 +230,15 @@ func TestAContextEndsWithItsParentAndNothingAroundIt(t *testing.T) {
 		require.True(t, closed(ctx.Done()))
 		require.Zero(t, w.Kept())
 
-		_ = w.Context(apart{around, make(chan struct{})}) // a goroutine waits for that parent
+		_ = w.Context(apart{around, make(chan struct{})}) // the Watch starts a goroutine that waits for the parent
 		w.End(errLost)
 		require.Equal(t, errLost, context.Cause(w.Context(apart{around, make(chan struct{})})))
-		synctest.Wait() // and no longer, or the bubble would fail
+		synctest.Wait() // the goroutine must have ended, or synctest would fail the test
 	})
 }
 
-// TestAWatchKeepsNoValueOfAParent: a value may refer to the Held, which could not be forgotten then.
+// TestAWatchKeepsNoValueOfAParent: a value may refer to the Held, and then the garbage collector could
+// never find that the Held was forgotten.
 func TestAWatchKeepsNoValueOfAParent(t *testing.T) {
 	_, w := newWatch("me")
 	parent, cancel := context.WithCancel(context.Background())
@@ -264,7 +265,7 @@ func TestAParentKeepsNoWatchThatHasEnded(t *testing.T) {
 	runtime.KeepAlive(parent)
 }
 
-// BenchmarkContext makes a context of a Watch, which has a record of an earlier one.
+// BenchmarkContext makes a second context of a Watch.
 func BenchmarkContext(b *testing.B) {
 	parent, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -314,8 +315,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestWhoeverAsksAContextIsTold that its subject has ended, or the subject of a context from which it
-// was derived. No goroutine has ended the Watch yet.
+// TestWhoeverAsksAContextIsTold that its subject, or the subject of one of its ancestors, has ended,
+// although no goroutine has ended the Watch yet.
 func TestWhoeverAsksAContextIsTold(t *testing.T) {
 	for name, ask := range map[string]func(context.Context) bool{
 		"Err":   func(c context.Context) bool { return c.Err() != nil },
@@ -343,7 +344,7 @@ func TestWhoeverAsksAContextIsTold(t *testing.T) {
 	}
 }
 
-// TestAContextHasEndedWhileAnotherEndsTheWatch: that goroutine was stopped half-way.
+// TestAContextHasEndedWhileAnotherEndsTheWatch: the goroutine that ends the Watch is stopped half-way.
 func TestAContextHasEndedWhileAnotherEndsTheWatch(t *testing.T) {
 	_, w := newWatch("me")
 	ctx := w.Context(context.Background())
@@ -399,7 +400,7 @@ func TestWhatEndsWithAWatchEndsInTheOrderInWhichItCame(t *testing.T) {
 	require.IsIncreasing(t, ended)
 }
 
-// TestWhatHasEndedItselfIsNotEndedByTheWatch: a context that ends first is forgotten.
+// TestWhatHasEndedItselfIsNotEndedByTheWatch: the Watch forgets a context that ends first.
 func TestWhatHasEndedItselfIsNotEndedByTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, w := newWatch("me")
