@@ -1,7 +1,7 @@
-// Package errortable compares the texts of errors with a table that people read, and makes sure
-// that the table has them all.
+// Package errortable compares the texts of errors with a table that people read, and checks that
+// the table is complete.
 //
-// These are texts, in all sources except tests: the first argument of errors.New, fmt.Errorf and
+// A text is, in all sources except tests: the first argument of errors.New, fmt.Errorf and
 // usagef, the format that is printed into a statusError, and every literal in a method Error, what,
 // hint or waited. A verb stands for any text. Each text must occur in a row, or in the list of
 // exceptions of the test, with a reason. Texts of fewer than three words do not count, because they
@@ -28,13 +28,13 @@ import (
 
 var update = flag.Bool("update-errors", false, "write the tables of error texts anew")
 
-// Row is an error and how it came about.
+// Row is an error, and the call or the event that leads to it.
 type Row struct {
 	What string
 	Err  error
 }
 
-// volatile parts of texts differ from run to run.
+// volatile has the parts of texts that differ from run to run.
 var volatile = []struct {
 	found *regexp.Regexp
 	text  string
@@ -42,7 +42,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`\d+\.\d+\.\d+\.\d+:\d{4,5}`), "ADDRESS"},
 	{regexp.MustCompile(`has [0-9][0-9a-z.]* left`), "has 29s left"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`), "UUID"},
-	{regexp.MustCompile(`faultproxy: nobody can connect; (no answer in time)`), "$1"}, // the second dial, if there was time for it
+	{regexp.MustCompile(`faultproxy: nobody can connect; (no answer in time)`), "$1"}, // the first text is there only if there was time for a second dial
 }
 
 // Compare compares rows with the table in the file, and with the texts of errors in the sources in
@@ -96,7 +96,7 @@ func Compare(t *testing.T, file string, rows []Row, dirs []string, but map[strin
 	}
 }
 
-// chain is err and all that it wraps.
+// chain returns err and all errors that it wraps.
 func chain(err error) []error {
 	all := []error{err}
 	switch e := err.(type) {
@@ -123,7 +123,7 @@ func occurs(text, all string) bool {
 	return regexp.MustCompile(strings.Join(parts, `.*`)).MatchString(all)
 }
 
-// sources are the texts in dirs and where they stand, and the exported types of errors.
+// sources returns the texts in dirs with their positions, and the exported types of errors.
 func sources(t *testing.T, dirs []string) (texts map[string]string, exported []string) {
 	t.Helper()
 	texts = map[string]string{}

@@ -10,9 +10,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
-// names are the derived names of an object of that name, as sharded or plain
-// pub/sub has them.
-func names(name string, sharded bool) map[string]string {
+// derivedNames returns the names of keys and channels that belong to an object, for sharded or for
+// plain pub/sub.
+func derivedNames(name string, sharded bool) map[string]string {
 	return map[string]string{
 		"channel of a lock":        keys.Channel(name),
 		"the same, appended":       string(keys.AppendChannel(nil, name)),
@@ -28,8 +28,7 @@ func names(name string, sharded bool) map[string]string {
 	}
 }
 
-// TestDerivedNamesAreRedissons: with sharded channels and without them, for a
-// name with a hash tag and one that has none.
+// TestDerivedNamesAreRedissons, with sharded channels and without them, with a hash tag and without one.
 func TestDerivedNamesAreRedissons(t *testing.T) {
 	plain := map[string]string{
 		"channel of a lock":        "redisson_lock__channel:{x}",
@@ -57,21 +56,21 @@ func TestDerivedNamesAreRedissons(t *testing.T) {
 		"permits taken":            "a{x}b:timeout",
 		"channel of a latch":       "redisson_countdownlatch__channel__:a{x}b",
 	}
-	require.Equal(t, plain, names("x", true))
-	require.Equal(t, plain, names("x", false))
-	require.Equal(t, tagged, names("a{x}b", true))
+	require.Equal(t, plain, derivedNames("x", true))
+	require.Equal(t, plain, derivedNames("x", false))
+	require.Equal(t, tagged, derivedNames("a{x}b", true))
 	tagged["channel of a latch"] = "redisson_countdownlatch__channel__{a{x}b}"
-	require.Equal(t, tagged, names("a{x}b", false))
+	require.Equal(t, tagged, derivedNames("a{x}b", false))
 	for _, name := range []string{"x", "{x}", "{x}y", "a{x}b", "x{y}{"} {
-		for what, derived := range names(name, true) {
+		for what, derived := range derivedNames(name, true) {
 			require.Equal(t, redisc.Slot(name), redisc.Slot(derived), "%s of %s", what, name)
 			require.True(t, strings.Contains(derived, name))
 		}
 	}
 }
 
-// TestOurOwnNamesShareTheSlotOfTheirLock, and stay what they are: clients of every
-// version meet there.
+// TestOurOwnNamesShareTheSlotOfTheirLock. The names must never change, because clients of different
+// versions of this library use the same keys.
 func TestOurOwnNamesShareTheSlotOfTheirLock(t *testing.T) {
 	require.Equal(t, "{x}:wheellock_waiters", keys.FairSigns("x"))
 	require.Equal(t, "a{x}b:wheellock_waiters", keys.FairSigns("a{x}b"))
@@ -88,13 +87,13 @@ func TestOurOwnNamesShareTheSlotOfTheirLock(t *testing.T) {
 	}
 }
 
-// TestAChannelHasOneNameOfEachKind, and they are told from each other.
+// TestAChannelHasOneNameOfEachKind, sharded and plain, and no two channels share a name.
 func TestAChannelHasOneNameOfEachKind(t *testing.T) {
 	for _, name := range []string{"a", "{a}", "{a}b", "a{b}c", "x{a}{", "x{a}}", ":a", ":{a}", "{:a}"} {
-		for what, channel := range names(name, false) {
+		for what, channel := range derivedNames(name, false) {
 			sharded := keys.ShardedChannel(channel)
 			require.Equal(t, channel, keys.PlainChannel(sharded), "%s %q", what, name)
-			require.Equal(t, names(name, true)[what], sharded, "%s %q", what, name)
+			require.Equal(t, derivedNames(name, true)[what], sharded, "%s %q", what, name)
 			require.Equal(t, sharded, keys.ShardedChannel(sharded), "%s %q", what, name)
 		}
 	}

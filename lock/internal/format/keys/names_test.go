@@ -13,14 +13,14 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
-// Clients have random ids; these stand for two of them, one of them Redisson's.
+// The ids of clients are random. These two are examples, one of ours and one of Redisson.
 const (
 	someClient = "0b1c1a5e-9a9a-4c7b-8d1e-111111111111"
 	javaClient = "5f0e2c1d-7b7b-4a3c-9e2f-222222222222"
 )
 
-// keysOf are all keys of an object of that name, of whatever kind, beside the counters of
-// tokens: ours, and those that only Redisson makes.
+// keysOf returns all keys that an object of any kind may have: our keys and keys that only Redisson
+// makes. The counters of tokens are not among them.
 func keysOf(name string) []string {
 	braced := keys.Prefix(name)
 	return []string{
@@ -33,16 +33,16 @@ func keysOf(name string) []string {
 	}
 }
 
-// words are what names that meet a key of another one are made of.
+// words are parts of names. A name that is equal to a key of another name would consist of them.
 var words = []string{
 	"{", "}", "a", ":", "1", ":timeout", ":wheellock_waiters", ":wheellock_writers", ":wheellock_polls", ":wheellock_result", ":rwlock_timeout:",
 	"redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "redisson_unlock_latch:", "wheellock_token", ":" + someClient + ":1", ":" + javaClient,
 }
 
-// TestNoTwoNamesShareAKey: every name of up to four words, without a Cluster and so with
-// braces anywhere.
+// TestNoTwoNamesShareAKey visits every name of up to four words. Without a Cluster, braces may stand
+// anywhere in a name.
 func TestNoTwoNamesShareAKey(t *testing.T) {
-	of := make(map[string]string) // which name has a key
+	of := make(map[string]string) // the name that a key belongs to
 	accepted := 0
 	var visit func(name string, left int)
 	visit = func(name string, left int) {
@@ -59,7 +59,7 @@ func TestNoTwoNamesShareAKey(t *testing.T) {
 			return
 		}
 		for _, word := range words {
-			if !strings.HasPrefix(name+word, word+word+word) { // a name that says little
+			if !strings.HasPrefix(name+word, word+word+word) { // a word three times in a row adds nothing
 				visit(name+word, left-1)
 			}
 		}
@@ -68,7 +68,7 @@ func TestNoTwoNamesShareAKey(t *testing.T) {
 	require.Greater(t, accepted, 50_000)
 }
 
-// TestNoNameOfAnyPrefixMeetsAKeyOfAnother, its counters of tokens among them.
+// TestNoNameOfAnyPrefixMeetsAKeyOfAnother. The counters of tokens count as keys here.
 func TestNoNameOfAnyPrefixMeetsAKeyOfAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(label string, most int) string {
@@ -147,7 +147,7 @@ func TestNamesThatNoLockMayHave(t *testing.T) {
 	}
 }
 
-// TestOrdinaryNamesAreAccepted, with a hash tag in them or in the prefix and without one.
+// TestOrdinaryNamesAreAccepted, with a hash tag in the name, in the prefix, or without one.
 func TestOrdinaryNamesAreAccepted(t *testing.T) {
 	for _, name := range []string{
 		"x", "order:42", "timeout", "a:timeout", "job:wheellock_waiters", "redisson_lock_queue:x", "rwlock_timeout:1", "x:rwlock_timeout:1",
@@ -175,7 +175,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// TestCountersOfPrefixes: each prefix has its own, in the slot of its locks.
+// TestCountersOfPrefixes: each prefix has its own counter of tokens. In a Cluster it has one for each slot.
 func TestCountersOfPrefixes(t *testing.T) {
 	for _, test := range []struct{ prefix, name, plain, slotted string }{
 		{"", "x", "wheellock_token", "wheellock_token:{"},

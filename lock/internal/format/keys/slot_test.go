@@ -10,7 +10,7 @@ import (
 )
 
 func TestSlotsAreRedis(t *testing.T) {
-	// From the Cluster specification.
+	// an example of the Cluster specification
 	require.Equal(t, 12739, keys.Slot("123456789"))
 	require.Equal(t, keys.Slot("{user1000}.following"), keys.Slot("{user1000}.followers"))
 	for _, key := range []string{"", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "foo{bar", "foo}bar{", "\x00\xff{\xfe}"} {
@@ -23,7 +23,7 @@ func FuzzSlots(f *testing.F) {
 	f.Add("}{")
 	f.Fuzz(func(t *testing.T, key string) {
 		require.Equal(t, redisc.Slot(key), keys.Slot(key))
-		if key != "" && keys.CheckSlot(key) == nil { // the empty name is refused before
+		if key != "" && keys.CheckSlot(key) == nil { // Check refuses the empty name
 			require.Equal(t, redisc.Slot(key), redisc.Slot(keys.Channel(key)), "its channel shares its slot")
 		}
 	})

@@ -17,8 +17,8 @@ import (
 
 const ms = time.Millisecond
 
-// list is an answer as redigo gives it.
-func list(values ...any) []any {
+// newList returns a list as redigo returns it for an answer.
+func newList(values ...any) []any {
 	all := []any{}
 	for _, v := range values {
 		switch v := v.(type) {
@@ -33,12 +33,12 @@ func list(values ...any) []any {
 	return all
 }
 
-// odd are answers that no script gives.
+// odd are answers that no script returns.
 var odd = []any{
 	nil, int64(1), int64(-1), []byte("1"), "OK", redis.Error("ERR"),
 	[]any{},
-	list(1), list(nil), list("1", "2"), list(1, "2"), list("1", 2),
-	list(1, 2, 3, 4, 5, 6, 7), list(list(1), 2), list(1, nil, 3), list(2), list(1, "x", "y", "z"),
+	newList(1), newList(nil), newList("1", "2"), newList(1, "2"), newList("1", 2),
+	newList(1, 2, 3, 4, 5, 6, 7), newList(newList(1), 2), newList(1, nil, 3), newList(2), newList(1, "x", "y", "z"),
 }
 
 func TestReadersOfOddAnswersSaySo(t *testing.T) {
@@ -68,19 +68,19 @@ func TestReadAcquire(t *testing.T) {
 		reply any
 		want  wire.Outcome
 	}{
-		{list(1, 7), granted(7, 0)},
-		{list(1, 7, 3), granted(7, 3)},
-		{list(1, 7, 0), granted(7, 0)},
-		{list(1, 7, -1), wire.OddAnswer("acquire", list(1, 7, -1))},
-		{list(1, 7, "3"), wire.OddAnswer("acquire", list(1, 7, "3"))},
-		{list(1, 0), wire.OddAnswer("acquire", list(1, 0))},
-		{list(2, 7), wire.OddAnswer("acquire", list(2, 7))},
-		{list(0, 1500), refused(1500*ms, wire.Another)},
-		{list(0, 0), refused(0, wire.Another)},
-		{list(0, -1), refused(-1, wire.Another)},
-		{list(0, -2), refused(-1, wire.Another)},
-		{list(0, 5, 1), refused(5*ms, wire.Foreign)},
-		{list(0, 5, 2), refused(5*ms, wire.Stranger)},
+		{newList(1, 7), granted(7, 0)},
+		{newList(1, 7, 3), granted(7, 3)},
+		{newList(1, 7, 0), granted(7, 0)},
+		{newList(1, 7, -1), wire.OddAnswer("acquire", newList(1, 7, -1))},
+		{newList(1, 7, "3"), wire.OddAnswer("acquire", newList(1, 7, "3"))},
+		{newList(1, 0), wire.OddAnswer("acquire", newList(1, 0))},
+		{newList(2, 7), wire.OddAnswer("acquire", newList(2, 7))},
+		{newList(0, 1500), refused(1500*ms, wire.Another)},
+		{newList(0, 0), refused(0, wire.Another)},
+		{newList(0, -1), refused(-1, wire.Another)},
+		{newList(0, -2), refused(-1, wire.Another)},
+		{newList(0, 5, 1), refused(5*ms, wire.Foreign)},
+		{newList(0, 5, 2), refused(5*ms, wire.Stranger)},
 	} {
 		require.Equal(t, test.want, wire.ReadAcquire("acquire", resp.ReplyOf(test.reply)), "%v", test.reply)
 	}
@@ -89,23 +89,23 @@ func TestReadAcquire(t *testing.T) {
 func TestReadPresence(t *testing.T) {
 	require.Equal(t, wire.Outcome{Result: wire.Granted}, wire.ReadPresence("extend", resp.ReplyOf(int64(1))))
 	require.Equal(t, wire.Outcome{Result: wire.Gone}, wire.ReadPresence("extend", resp.ReplyOf(int64(0))))
-	for _, reply := range []any{nil, int64(2), int64(-1), "OK", list(1)} {
+	for _, reply := range []any{nil, int64(2), int64(-1), "OK", newList(1)} {
 		require.Equal(t, wire.OddAnswer("extend", reply), wire.ReadPresence("extend", resp.ReplyOf(reply)))
 	}
 	require.EqualError(t, wire.OddAnswer("extend", int64(2)).Cause, `unexpected answer "2"`)
 }
 
-// TestATTLThatNoDurationCanSayIsVeryLong: Redis has TTLs of more than 292 years. What is added to such a
-// TTL overflows neither.
+// TestATTLThatNoDurationCanSayIsVeryLong: Redis has TTLs of more than 292 years, which do not fit into a
+// Duration. The Duration that stands for them is short enough to add a year to it.
 func TestATTLThatNoDurationCanSayIsVeryLong(t *testing.T) {
 	const century = 100 * 365 * 24 * time.Hour
 	for _, years := range []int64{200, 292, 293, 585, 1_000_000, 292_000_000} {
 		pttl := years * 365 * 24 * 3_600_000
-		r := wire.ReadAcquire("acquire", resp.ReplyOf(list(0, pttl)))
-		f, queue := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 0)))
-		p := wire.ReadPermits("acquire", resp.ReplyOf(list(0, 0, pttl)))
-		_, await, ok4 := wire.ReadReleased(resp.ReplyOf(list(2, 3, pttl)))
-		key, ok5 := wire.ReadKey(list(pttl, "value"))
+		r := wire.ReadAcquire("acquire", resp.ReplyOf(newList(0, pttl)))
+		f, queue := wire.ReadFair(resp.ReplyOf(newList(0, pttl, "first", "3/100", 0)))
+		p := wire.ReadPermits("acquire", resp.ReplyOf(newList(0, 0, pttl)))
+		_, await, ok4 := wire.ReadReleased(resp.ReplyOf(newList(2, 3, pttl)))
+		key, ok5 := wire.ReadKey(newList(pttl, "value"))
 		require.Equal(t, []bool{true, true}, []bool{ok4, ok5})
 		for i, ttl := range []time.Duration{wire.TTL(pttl), r.TTL, r.Next, f.TTL, queue.TTL, p.Next, await, key.TTL} {
 			require.Greater(t, ttl, century, "%d: %d years", i, years)
@@ -118,56 +118,56 @@ func TestATTLThatNoDurationCanSayIsVeryLong(t *testing.T) {
 }
 
 func TestReadOthers(t *testing.T) {
-	told, wait, released := wire.ReadReleased(resp.ReplyOf(list(2, 3, 40)))
+	told, wait, released := wire.ReadReleased(resp.ReplyOf(newList(2, 3, 40)))
 	require.True(t, released)
 	require.EqualValues(t, 3, told)
 	require.Equal(t, 40*ms, wait)
-	_, _, released = wire.ReadReleased(resp.ReplyOf(list(1, 3, 40)))
+	_, _, released = wire.ReadReleased(resp.ReplyOf(newList(1, 3, 40)))
 	require.False(t, released)
 
-	o, _ := wire.ReadFair(resp.ReplyOf(list(1, 9)))
+	o, _ := wire.ReadFair(resp.ReplyOf(newList(1, 9)))
 	require.Equal(t, wire.Outcome{Result: wire.Granted, Token: 9}, o)
-	o, _ = wire.ReadFair(resp.ReplyOf(list(1, 0)))
+	o, _ = wire.ReadFair(resp.ReplyOf(newList(1, 0)))
 	require.Equal(t, wire.Unknown, o.Result)
 	for pttl, want := range map[int]time.Duration{-2: wire.FairFree, -1: wire.FairNoTTL, 0: 0, 20: 20 * ms} {
-		o, q := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 1)))
+		o, q := wire.ReadFair(resp.ReplyOf(newList(0, pttl, "first", "3/100", 1)))
 		require.Equal(t, wire.FairQueue{TTL: want, First: "first", Sign: "3/100", Foreign: true}, q)
 		if want == wire.FairFree {
 			want = 0
 		}
 		require.Equal(t, wire.Outcome{Result: wire.Refused, TTL: want, Next: -1, By: wire.Foreign}, o)
 	}
-	o, _ = wire.ReadFair(resp.ReplyOf(list(1, 5, "first", "3/100", 0)))
+	o, _ = wire.ReadFair(resp.ReplyOf(newList(1, 5, "first", "3/100", 0)))
 	require.Equal(t, wire.Unknown, o.Result)
-	o, q, left := wire.ReadFairSign(resp.ReplyOf(list(20, "first", "3/100", "01")), 2)
+	o, q, left := wire.ReadFairSign(resp.ReplyOf(newList(20, "first", "3/100", "01")), 2)
 	require.Equal(t, wire.Outcome{Result: wire.Refused, TTL: 20 * ms, Next: -1}, o)
 	require.Equal(t, wire.FairQueue{TTL: 20 * ms, First: "first", Sign: "3/100"}, q)
 	require.Equal(t, []bool{false, true}, left)
 
 	for left, want := range map[int]time.Duration{-1: -1, 0: ms, 9: 10 * ms} {
-		o := wire.ReadPermits("acquire", resp.ReplyOf(list(2, 3, left)))
+		o := wire.ReadPermits("acquire", resp.ReplyOf(newList(2, 3, left)))
 		require.Equal(t, wire.Outcome{Result: wire.Granted, Taken: 2, Free: 3, Next: want}, o)
-		o = wire.ReadPermits("acquire", resp.ReplyOf(list(0, 3, left)))
+		o = wire.ReadPermits("acquire", resp.ReplyOf(newList(0, 3, left)))
 		require.Equal(t, wire.Outcome{Result: wire.Refused, Free: 3, Next: want}, o)
 	}
-	exists, free, taken, ok := wire.ReadPermitInfo(list(1, 2, 3))
+	exists, free, taken, ok := wire.ReadPermitInfo(newList(1, 2, 3))
 	require.Equal(t, []any{true, int64(2), int64(3), true}, []any{exists, free, taken, ok})
-	exists, _, _, _ = wire.ReadPermitInfo(list(0, 0, 0))
+	exists, _, _, _ = wire.ReadPermitInfo(newList(0, 0, 0))
 	require.False(t, exists)
-	require.Equal(t, wire.Outcome{Result: wire.Granted, Taken: 4, Free: 5}, wire.ReadTaken("drain", resp.ReplyOf(list(4, 5))))
-	require.Equal(t, wire.OddAnswer("drain", list(4)), wire.ReadTaken("drain", resp.ReplyOf(list(4))))
-	u, ok := wire.ReadUptime(list(60, "run", "replication", 1))
+	require.Equal(t, wire.Outcome{Result: wire.Granted, Taken: 4, Free: 5}, wire.ReadTaken("drain", resp.ReplyOf(newList(4, 5))))
+	require.Equal(t, wire.OddAnswer("drain", newList(4)), wire.ReadTaken("drain", resp.ReplyOf(newList(4))))
+	u, ok := wire.ReadUptime(newList(60, "run", "replication", 1))
 	require.True(t, ok)
 	require.Equal(t, wire.UptimeAnswer{Up: time.Minute, Server: "run", Replication: "replication", State: wire.Heir}, u)
 	for _, reply := range []any{
-		nil, int64(1), list(), list(60, "run"), list("1", "run", "replication", 0), list(60, 1, "replication", 0),
-		list(60, "run", nil, 0), list(60, "run", "replication", nil),
+		nil, int64(1), newList(), newList(60, "run"), newList("1", "run", "replication", 0), newList(60, 1, "replication", 0),
+		newList(60, "run", nil, 0), newList(60, "run", "replication", nil),
 	} {
 		_, ok := wire.ReadUptime(reply)
 		require.False(t, ok, "%v", reply)
 	}
 
-	for _, reply := range []any{nil, list(), list("x"), list(1, 2, 3, 4), list(1, 2), int64(1)} {
+	for _, reply := range []any{nil, newList(), newList("x"), newList(1, 2, 3, 4), newList(1, 2), int64(1)} {
 		answer, there, ok := wire.ReadGuard(reply)
 		switch reply := reply.(type) {
 		case []any:
@@ -178,10 +178,10 @@ func TestReadOthers(t *testing.T) {
 		}
 		require.False(t, ok)
 	}
-	_, there, ok := wire.ReadGuard(list(0))
+	_, there, ok := wire.ReadGuard(newList(0))
 	require.True(t, ok)
 	require.False(t, there)
-	answer, there, ok := wire.ReadGuard(list(1))
+	answer, there, ok := wire.ReadGuard(newList(1))
 	require.True(t, ok && there)
 	require.Nil(t, answer)
 }
@@ -192,23 +192,23 @@ func TestReadKey(t *testing.T) {
 		want  wire.Key
 		ok    bool
 	}{
-		{list(-2), wire.Key{}, true},
-		{list(500), wire.Key{}, true},
-		{list(500, 1), wire.Key{There: true, Foreign: true, TTL: 500 * ms}, true},
-		{list(-1, 1), wire.Key{}, false},
-		{list(500, "f", "1"), wire.Key{There: true, TTL: 500 * ms, Fields: []wire.Field{{"f", "1"}}}, true},
-		{list(-1, "mode", "read", "f", "1"), wire.Key{There: true, TTL: -1, Fields: []wire.Field{{"mode", "read"}, {"f", "1"}}}, true},
-		{list(-2, "f", "1"), wire.Key{}, true},
-		{list(500, "f", 1), wire.Key{}, false},
-		{list("x", "f", "1"), wire.Key{}, false},
-		{list(), wire.Key{}, false},
+		{newList(-2), wire.Key{}, true},
+		{newList(500), wire.Key{}, true},
+		{newList(500, 1), wire.Key{There: true, Foreign: true, TTL: 500 * ms}, true},
+		{newList(-1, 1), wire.Key{}, false},
+		{newList(500, "f", "1"), wire.Key{There: true, TTL: 500 * ms, Fields: []wire.Field{{"f", "1"}}}, true},
+		{newList(-1, "mode", "read", "f", "1"), wire.Key{There: true, TTL: -1, Fields: []wire.Field{{"mode", "read"}, {"f", "1"}}}, true},
+		{newList(-2, "f", "1"), wire.Key{}, true},
+		{newList(500, "f", 1), wire.Key{}, false},
+		{newList("x", "f", "1"), wire.Key{}, false},
+		{newList(), wire.Key{}, false},
 		{nil, wire.Key{}, false},
 	} {
 		key, ok := wire.ReadKey(test.reply)
 		require.Equal(t, test.ok, ok, "%v", test.reply)
 		require.Equal(t, test.want, key, "%v", test.reply)
 	}
-	many := list(500)
+	many := newList(500)
 	for i := range wire.MaxInspected - 1 {
 		many = append(many, []byte(fmt.Sprint(i)), []byte("1"))
 	}
@@ -235,7 +235,7 @@ func TestMintingWithoutTheCounter(t *testing.T) {
 	}
 }
 
-// TestALockAndAnUnlockNeedOneAllocationEach: their arguments.
+// TestALockAndAnUnlockNeedOneAllocationEach, for their arguments.
 func TestALockAndAnUnlockNeedOneAllocationEach(t *testing.T) {
 	field := []byte("2HqPfYVnKJd1c2Jm2OHl3dw1e2g3@web-1:17:4")
 	for name, call := range map[string]func() wire.Call{
@@ -289,7 +289,7 @@ func TestACallHasAsManyKeysAsItsScript(t *testing.T) {
 		once(script.SemaphoreDelete, one), once(script.SemaphoreExpire, one, 5),
 	} {
 		text := call.Script.Text()
-		if i := strings.LastIndex(text, "\n-- KEYS[1]"); i > 0 { // behind those that stand before it
+		if i := strings.LastIndex(text, "\n-- KEYS[1]"); i > 0 { // the header of the script itself, behind the headers of the code that it includes
 			text = text[i:]
 		}
 		require.Contains(t, text, fmt.Sprintf("KEYS[%d]", call.Keys), call.Script.Name())
@@ -308,7 +308,7 @@ func TestReadKeyTTL(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, want, got, pttl)
 	}
-	for _, reply := range []any{nil, "1", int64(-3), list(1)} {
+	for _, reply := range []any{nil, "1", int64(-3), newList(1)} {
 		_, ok := wire.ReadKeyTTL(resp.ReplyOf(reply))
 		require.False(t, ok, "%v", reply)
 	}
