@@ -14,15 +14,15 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
-// player does what a scenario says of an actor.
+// player performs the acts of one actor of the scenario.
 type player struct {
 	world  *world
 	client *client
 	cancel context.CancelFunc // ends the latest call that takes something; guarded by world.mu
 }
 
-// play does acts, of the holder of g if that is not nil. It returns false if the actor does nothing
-// more.
+// play performs acts. If g is not nil, the actor holds g meanwhile. play returns false after Close, when
+// the actor does nothing more.
 func (p *player) play(acts []act, g *grant) bool {
 	for _, a := range acts {
 		if a.Do == cancels {
@@ -37,7 +37,7 @@ func (p *player) play(acts []act, g *grant) bool {
 		case locks:
 			p.lock(a, o, g)
 		case extends:
-			ctx, cancel := within(a.Within)
+			ctx, cancel := contextWithin(a.Within)
 			p.world.mu.Lock()
 			p.world.asked[g.owner] = max(p.world.asked[g.owner], a.For)
 			p.world.mu.Unlock()
@@ -46,7 +46,7 @@ func (p *player) play(acts []act, g *grant) bool {
 			p.world.tell("owner %d: Extend: %v", g.owner, err)
 			p.world.mustSucceed(g, a.Within, "Extend", err)
 		case guards:
-			ctx, cancel := within(a.Within)
+			ctx, cancel := contextWithin(a.Within)
 			_, err := g.one.Guard(ctx, "RPUSH", []string{guarded}, strconv.Itoa(g.owner))
 			cancel()
 			p.world.tell("owner %d: Guard: %v", g.owner, err)
@@ -80,7 +80,7 @@ func (p *player) play(acts []act, g *grant) bool {
 			p.world.slots().move(o.name, a.Server)
 			if !p.world.scenario.Small {
 				p.world.mu.Lock()
-				o.muteTo = max(o.muteTo, p.world.running()+maxPoll/2)
+				o.muteTo = max(o.muteTo, p.world.runningTime()+maxPoll/2)
 				p.world.mu.Unlock()
 			}
 		case shifts:
@@ -120,20 +120,21 @@ func (w *world) cancelOf(actor int) {
 	}
 }
 
-// within is a context that may end.
-func within(d time.Duration) (context.Context, context.CancelFunc) {
+// contextWithin returns a context that ends after d, or one without a deadline if d is 0.
+func contextWithin(d time.Duration) (context.Context, context.CancelFunc) {
 	if d > 0 {
 		return context.WithTimeout(context.Background(), d)
 	}
 	return context.WithCancel(context.Background())
 }
 
-// lock takes an object, again if outer is not nil, uses it as the act says, and unlocks.
+// lock takes an object, performs the Acts of a, and unlocks. If outer is not nil, the owner of outer
+// re-enters.
 func (p *player) lock(a act, o *object, outer *grant) {
 	if o.kind == semaphore && a.Within == 0 && !p.world.peaceful {
-		a.Within = 20 * lease // a client that was closed need not have given back what it had, for good
+		a.Within = 20 * lease // a closed client may have kept permits for ever
 	}
-	ctx, cancel := within(a.Within)
+	ctx, cancel := contextWithin(a.Within)
 	defer cancel()
 	p.world.mu.Lock()
 	p.cancel = cancel
@@ -150,8 +151,8 @@ func (p *player) lock(a act, o *object, outer *grant) {
 	}
 }
 
-// forget drops g's Held, and the garbage collector finds it. It returns false if the hold was lost
-// before. No other client may have the lock before the lease ends, and this client has lost it.
+// forget drops g's Held without an Unlock, and the garbage collector finds that. It returns false if the
+// hold was lost before. Until the lease ends, no other client may have the lock.
 func (p *player) forget(g *grant) bool {
 	w := p.world
 	ends, held := g.held.Deadline(), g.one
@@ -160,7 +161,7 @@ func (p *player) forget(g *grant) bool {
 	}
 	w.mu.Lock()
 	g.held, g.one, g.done = &foreign{world: w, grant: g, ends: ends, ours: true}, nil, nil
-	g.object.mute = true // nobody says when its lease ends
+	g.object.mute = true // no message comes when its lease ends
 	w.tellLocked("owner %d of client %d forgets %s", g.owner, g.client.id, g.object.name)
 	asked := w.asked[g.owner]
 	w.mu.Unlock()
@@ -187,7 +188,7 @@ func (p *player) countDown(o *object) {
 		o.downs++
 	}
 	w.mu.Unlock()
-	if err != nil && w.peaceful && !w.roundabout() {
+	if err != nil && w.peaceful && !w.mayBeSlow() {
 		w.fail("client %d: CountDown of %s failed, and nothing was in its way: %v", p.client.id, o.name, err)
 	}
 }
@@ -195,7 +196,7 @@ func (p *player) countDown(o *object) {
 // await waits for a latch.
 func (p *player) await(a act, o *object) {
 	w := p.world
-	ctx, cancel := within(a.Within)
+	ctx, cancel := contextWithin(a.Within)
 	defer cancel()
 	c := &call{object: o, client: p.client, waits: true}
 	w.mu.Lock()
@@ -210,10 +211,10 @@ func (p *player) await(a act, o *object) {
 	w.tell("client %d: Wait for %s: %v", p.client.id, o.name, err)
 }
 
-// take takes an object. It returns nil if it did not get it.
+// take takes an object. It returns nil if the object was not taken.
 func (p *player) take(ctx context.Context, a act, o *object, outer *grant) *grant {
 	w := p.world
-	g := &grant{object: o, client: p.client, permits: a.Count, renewed: a.For == 0, reads: a.Reads && o.kind == readWrite, asked: w.running()}
+	g := &grant{object: o, client: p.client, permits: a.Count, renewed: a.For == 0, reads: a.Reads && o.kind == readWrite, asked: w.runningTime()}
 	how := "Lock"
 	if a.Try {
 		how = "TryLock"
@@ -290,8 +291,8 @@ func (p *player) take(ctx context.Context, a act, o *object, outer *grant) *gran
 	if err != nil {
 		w.tell("client %d: %s of %s: %v", p.client.id, how, o.name, err)
 		refused := a.Try && errors.Is(err, lock.ErrNotAcquired)
-		slow := o.kind.several() && w.scenario.Slowest > ioTimeout/10 // a member's time may be over
-		if w.peaceful && g.safe && a.Within == 0 && !refused && !slow && !w.roundabout() {
+		slow := o.kind.hasMembers() && w.scenario.Slowest > ioTimeout/10 // a member may answer too late
+		if w.peaceful && g.safe && a.Within == 0 && !refused && !slow && !w.mayBeSlow() {
 			w.fail("client %d: %s of %s failed, and nothing was in its way: %v", p.client.id, how, o.name, err)
 		}
 		return nil
@@ -308,7 +309,7 @@ func (p *player) take(ctx context.Context, a act, o *object, outer *grant) *gran
 
 // granted notes a new grant.
 func (w *world) granted(g, outer *grant, asked time.Duration) {
-	now := w.running()
+	now := w.runningTime()
 	done, valid, end := g.held.Done(), g.held.Valid(), g.held.Deadline()
 	if g.one != nil {
 		g.token = g.one.Token()
@@ -325,7 +326,7 @@ func (w *world) granted(g, outer *grant, asked time.Duration) {
 	o := g.object
 	o.free = 0
 	last := o.lastly
-	bad := last != nil && g.token != 0 && outer == nil && g.token <= last.token && valid && !w.excused(g) && !w.excused(last)
+	bad := last != nil && g.token != 0 && outer == nil && g.token <= last.token && valid && !w.isExcused(g) && !w.isExcused(last)
 	if outer == nil && g.token != 0 && valid {
 		o.lastly = g
 	}
@@ -338,12 +339,12 @@ func (w *world) granted(g, outer *grant, asked time.Duration) {
 	}
 }
 
-// unlock gives g back.
+// unlock unlocks g. After an unknown outcome it tries again, that many times.
 func (p *player) unlock(g *grant, again int) {
 	w := p.world
 	w.tell("owner %d of client %d unlocks %s", g.owner, p.client.id, g.object.name)
 	g.unlocking.Store(true)
-	began, at := w.running(), time.Now()
+	began, at := w.runningTime(), time.Now()
 	err := g.held.Unlock(context.Background())
 	w.tell("owner %d: Unlock: %v", g.owner, err)
 	if err == nil {
@@ -352,7 +353,7 @@ func (p *player) unlock(g *grant, again int) {
 		w.mu.Unlock()
 	}
 	w.mustSucceed(g, 0, "Unlock", err)
-	if err == nil && w.gone(g, began) {
+	if err == nil && w.mustBeLost(g, began) {
 		w.fail("%s: owner %d has unlocked what was deleted long before, and Unlock says nothing of it", g.object.name, g.owner)
 	}
 	for ; errors.Is(err, lock.ErrUnknown) && again > 0 && g.object.kind != semaphore; again-- {
@@ -362,50 +363,51 @@ func (p *player) unlock(g *grant, again int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants = slices.DeleteFunc(w.grants, func(x *grant) bool { return x == g })
-	// After an unknown outcome or a loss Redis may have the hold for some time, and a Guard that was on its
-	// way runs.
+	// After an unknown outcome or a loss, Redis may keep the hold for some time, and a Guard that is under
+	// way is carried out.
 	if !errors.Is(err, lock.ErrUnknown) && !errors.Is(err, lock.ErrLost) && !slices.ContainsFunc(w.grants, func(x *grant) bool { return x.owner == g.owner }) {
 		w.over[g.owner] = w.checks
 	}
 }
 
-// gone reports whether g's last Unlock, at that time, must have found that Redis has it no more: it
-// was deleted when the client had it, and for too long to be handed over in memory.
-func (w *world) gone(g *grant, unlocked time.Duration) bool {
+// mustBeLost reports whether g's last Unlock, at the time unlocked, must have found that Redis does not
+// have the hold any more. The key was deleted while the client had it, and too long ago for a hand-over
+// in memory.
+func (w *world) mustBeLost(g *grant, unlocked time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.faults || w.late || g.object.kind != mutex && g.object.kind != fair {
 		return false
 	}
 	if slices.ContainsFunc(w.grants, func(x *grant) bool { return x != g && x.owner == g.owner }) {
-		return false // one count less, which asks nobody
+		return false // the Unlock of a re-entry need not ask Redis
 	}
 	return slices.ContainsFunc(g.object.taken, func(d disturbance) bool {
 		return g.granted+inMemory < d.begun && d.ended+inMemory < unlocked
 	})
 }
 
-// roundabout reports whether a request may take longer than it may, because it goes several times:
-// to a server that has not got its key any more, and back, and there again; or, of a whole client,
-// over a connection that is dialled first, and whose server does not know the script.
-func (w *world) roundabout() bool {
+// roundabout reports whether a request may take longer than its timeout, because it needs several round
+// trips. A key may have moved to another server, or a connection must be dialled and its server does not
+// know the script.
+func (w *world) mayBeSlow() bool {
 	return (w.scenario.Cluster > 0 || !w.scenario.Small) && w.scenario.Slowest > ioTimeout/10
 }
 
-// mustSucceed ends the world if something failed that nothing was in the way of.
+// mustSucceed reports a broken promise if a call failed although no fault has happened.
 func (w *world) mustSucceed(g *grant, within time.Duration, what string, err error) {
-	if w.peaceful && g.safe && within == 0 && err != nil && !w.roundabout() {
+	if w.peaceful && g.safe && within == 0 && err != nil && !w.mayBeSlow() {
 		w.fail("%s: %s of owner %d failed, and nothing was in its way: %v", g.object.name, what, g.owner, err)
 	}
 }
 
-// disturb takes an object away from whoever has it.
+// disturb deletes an object, whoever holds it.
 func (p *player) disturb(a act, o *object) {
 	w := p.world
 	points.Here("disturb")
 	w.mu.Lock()
-	i := len(o.taken) // it ends when it is known to have ended
-	o.taken = append(o.taken, disturbance{begun: w.running(), ended: w.running() + far, from: time.Now()})
+	i := len(o.taken) // its end is noted below
+	o.taken = append(o.taken, disturbance{begun: w.runningTime(), ended: w.runningTime() + far, from: time.Now()})
 	w.mu.Unlock()
 	var err error
 	if a.Do == forces {
@@ -428,7 +430,7 @@ func (p *player) disturb(a act, o *object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		o.taken[i].ended, o.taken[i].gone = w.running(), time.Now()
+		o.taken[i].ended, o.taken[i].gone = w.runningTime(), time.Now()
 	}
 }
 
@@ -447,7 +449,7 @@ func (p *player) trouble(a act) {
 	p.client.networks[a.Server].cut(a.For, a.Late)
 }
 
-// restart restarts a server. A RedLock survives that, and nothing else.
+// restart restarts a server. Only a RedLock survives that.
 func (p *player) restart(a act) {
 	w := p.world
 	points.Here("restart")
@@ -455,7 +457,7 @@ func (p *player) restart(a act) {
 	w.faults, w.forgot = true, true
 	for _, o := range w.objects {
 		if o.kind != red && a.Server == 0 {
-			o.taken = append(o.taken, disturbance{begun: w.running(), ended: w.running(), lacks: true})
+			o.taken = append(o.taken, disturbance{begun: w.runningTime(), ended: w.runningTime(), lacks: true})
 		}
 	}
 	w.mu.Unlock()
@@ -467,7 +469,7 @@ func (p *player) restart(a act) {
 			o.gone = true
 			w.mu.Unlock()
 		}
-		if o.kind.counts() && a.Server == 0 {
+		if o.kind.hasPermits() && a.Server == 0 {
 			w.mu.Lock()
 			o.gone = true
 			w.mu.Unlock()
@@ -476,8 +478,8 @@ func (p *player) restart(a act) {
 	}
 }
 
-// shift moves a slot key by key, with a pause before each and before the slot is said to have moved, or
-// with one pause.
+// shift moves a slot key by key, with a pause before every key and before the new place of the slot
+// is announced, or with one pause only.
 func (p *player) shift(a act, o *object) {
 	w := p.world
 	points.Here("shift")
@@ -487,11 +489,11 @@ func (p *player) shift(a act, o *object) {
 	}
 	began := time.Now()
 	w.mu.Lock()
-	o.muteTo = far // what is published at one node is not heard at the other
+	o.muteTo = far // messages that are published at one node do not reach listeners at the other
 	w.mu.Unlock()
 	w.tell("the slot of %s, which is a %s, goes to server %d, a key each %v", o.name, o.kind, to, a.For)
 	rng := rand.New(rand.NewPCG(w.scenario.Seed, uint64(began.UnixNano())))
-	once, first := rng.IntN(2) == 0, rng.IntN(4) // once: only behind that many keys is there a pause
+	once, first := rng.IntN(2) == 0, rng.IntN(4) // once: the only pause is behind the first keys
 	for n, more := 0, true; more; n++ {
 		if !once || n == first {
 			time.Sleep(a.For)
@@ -500,14 +502,14 @@ func (p *player) shift(a act, o *object) {
 		more = w.slots().carry(keys.Slot(o.name), rng)
 	}
 	w.mu.Lock()
-	o.muteTo = w.running() + maxPoll/2 // until the waiters listen there
-	// What gives permits back is sent again for 20 s.
+	o.muteTo = w.runningTime() + maxPoll/2 // until the waiters listen at the new node
+	// Releases of permits are sent again for 20 s.
 	o.fewer = o.fewer || time.Since(began) > 15*time.Second
 	w.mu.Unlock()
 	w.tell("the slot of %s has gone to server %d", o.name, to)
 }
 
-// far is later than all that happens.
+// far is later than the end of every world.
 const far = 100 * time.Hour
 
 // slots returns the slots of the Cluster, nil without one.
@@ -518,7 +520,7 @@ func (w *world) slots() *slots {
 	return w.server.(*small).cluster
 }
 
-// jump sets the clock of a server. Whatever has a lease there may end sooner or later than that.
+// jump sets the clock of a server. Leases there may then end earlier or later than their holders expect.
 func (p *player) jump(a act) {
 	w := p.world
 	points.Here("jump")
@@ -526,7 +528,7 @@ func (p *player) jump(a act) {
 	w.faults = true
 	w.back = w.back || a.For < 0
 	for _, o := range w.objects {
-		o.taken = append(o.taken, disturbance{begun: w.running(), ended: w.running() + longest + lease})
+		o.taken = append(o.taken, disturbance{begun: w.runningTime(), ended: w.runningTime() + longest + lease})
 		o.gone = true
 	}
 	w.mu.Unlock()
@@ -540,7 +542,7 @@ type foreign struct {
 	world *world
 	grant *grant
 	ends  time.Time
-	ours  bool // it was forgotten: Close may release it
+	ours  bool // a forgotten hold of our client; Close may release it
 }
 
 var _ held = (*foreign)(nil)
@@ -550,22 +552,22 @@ func (f *foreign) Valid() bool {
 	return !f.grant.unlocking.Load() && time.Now().Before(f.ends) && !closed
 }
 func (*foreign) Done() <-chan struct{}                          { return nil }
-func (f *foreign) Deadline() time.Time                          { return f.world.began.Add(10 * most) } // nobody tells it
+func (f *foreign) Deadline() time.Time                          { return f.world.began.Add(10 * most) } // a foreign hold has no end of trust
 func (*foreign) Context(parent context.Context) context.Context { return parent }
 func (*foreign) Unlock(context.Context) error                   { return nil }
 
-// other takes a mutex by another library, and gives it back. It asks again and again, and has the
-// lease of all clients. Its ways take no time.
+// other takes a mutex as a client of another library does, and releases it. It polls, has the lease of
+// all clients, and its requests take no time.
 func (p *player) other(a act, o *object) {
 	w, s := p.world, func() *store { return p.world.server.(*small).of(o.name) }
 	w.mu.Lock()
 	w.owners++
-	g := &grant{object: o, client: p.client, owner: w.owners, asked: w.running()}
+	g := &grant{object: o, client: p.client, owner: w.owners, asked: w.runningTime()}
 	w.asked[g.owner] = lease
 	o.mute = o.mute || a.Do == setNX
 	w.mu.Unlock()
 	name := fmt.Sprintf("5fe1d2d4-0000-4000-8000-00000000000%d:%d", p.client.id, g.owner)
-	for began := w.running(); ; {
+	for began := w.runningTime(); ; {
 		points.Here("other")
 		ttl := 10 * time.Millisecond
 		if a.Do == java {
@@ -576,7 +578,7 @@ func (p *player) other(a act, o *object) {
 		if ttl == 0 {
 			break
 		}
-		if w.running()-began > a.Within {
+		if w.runningTime()-began > a.Within {
 			w.tell("%s: %s as owner %d is given up", o.name, a.Do, g.owner)
 			return
 		}
@@ -585,7 +587,7 @@ func (p *player) other(a act, o *object) {
 	f := &foreign{world: w, grant: g, ends: time.Now().Add(lease - time.Millisecond)}
 	g.held = f
 	w.mu.Lock()
-	g.granted = w.running()
+	g.granted = w.runningTime()
 	o.free = 0
 	w.grants = append(w.grants, g)
 	w.tellLocked("%s has %s as owner %d", a.Do, o.name, g.owner)

@@ -10,7 +10,7 @@ import (
 
 var (
 	asItIs     sync.Once
-	asItIsPath string // of the program of workers of the product as it is
+	asItIsPath string // of the program that theProduct builds
 	asItIsDir  string
 )
 
@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// theProduct is the program of workers of the product as it is, built once.
+// theProduct returns the path of the workers' program with the product, without a planted bug. It is
+// built once.
 func theProduct(t *testing.T) string {
 	t.Helper()
 	asItIs.Do(func() {
@@ -45,7 +46,8 @@ func playAgain(t *testing.T, text string) {
 	require.False(t, r.found, "%s", r.said)
 }
 
-// TestACloseJustAfterAnAttemptDoesNotMakeARedLockSpin: its channel ended one sleep after the other.
+// TestACloseJustAfterAnAttemptDoesNotMakeARedLockSpin: the closed channel of Close ended one
+// sleep of the waiter after the other.
 func TestACloseJustAfterAnAttemptDoesNotMakeARedLockSpin(t *testing.T) {
 	playAgain(t, `{"Seed":1795586041287000704,"Small":true,"Plan":{"Seed":1795586041287000704,"Priorities":true},"Servers":3,
 		"Clients":[{"Connections":2,"ReleaseOnClose":true},{"Connections":2,"ReleaseOnClose":true}],"Objects":["RedLock"],
@@ -53,8 +55,8 @@ func TestACloseJustAfterAnAttemptDoesNotMakeARedLockSpin(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"lock","Server":1,"Try":true,"Count":1,"Acts":[{"Do":"pause","For":121780638}]}]}]}`)
 }
 
-// TestAnAttemptThatWasLeftAndThenFailsIsGivenBack: its caller left. When its connection failed
-// later, the client did not know whether the server had carried it out.
+// TestAnAttemptThatWasLeftAndThenFailsIsGivenBack: the caller left its attempt. When the connection failed
+// later, the client did not know whether the server had carried the attempt out.
 func TestAnAttemptThatWasLeftAndThenFailsIsGivenBack(t *testing.T) {
 	playAgain(t, `{"Seed":1795587950163002116,"Small":true,"Plan":{"Seed":1795587950163002116,"Priorities":true},
 		"Clients":[{"Connections":1},{"Connections":1,"MaxHold":3234613628}],"Objects":["read-write","mutex"],
@@ -99,7 +101,7 @@ func TestACopyThatTakesAFairLockAfterItsReleaseIsGivenBack(t *testing.T) {
 		{"Client":2,"Acts":[{"Do":"cut","For":2067237653,"Late":-1},{"Do":"lock","Object":1,"For":320000000,"Count":1}]}]}`)
 }
 
-// TestASignOfLifeThatComesLateIsSentAgain: the server's clock was set, and the client does not know.
+// TestASignOfLifeThatComesLateIsSentAgain: the server's clock was set, so its time limit was over.
 func TestASignOfLifeThatComesLateIsSentAgain(t *testing.T) {
 	playAgain(t, `{"Seed":1795736328007000703,"Small":true,"Plan":{"Seed":1795736328007000703,"Priorities":true,"Within":1500},
 		"Clients":[{"Connections":2,"ReleaseOnClose":true,"DropForgotten":true},{"Connections":2,"DropForgotten":true}],"Objects":["fair"],
@@ -127,8 +129,8 @@ func TestARequestMayComeLateAfterAClockWasSetBack(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"cut","Object":1,"Late":357615289},{"Do":"lock","For":1600000000,"Count":1},{"Do":"lock","Object":1,"For":320000000,"Count":1}]}]}`)
 }
 
-// TestAnOwnerReentersItsLockAlthoughAnAnswerForAnotherCameLate: the late one was to an acquisition whose
-// key had been deleted, and the client took its hold for the only one.
+// TestAnOwnerReentersItsLockAlthoughAnAnswerForAnotherCameLate: the late answer was to an acquisition whose
+// key had been deleted. The client believed that its hold was the only hold of the name.
 func TestAnOwnerReentersItsLockAlthoughAnAnswerForAnotherCameLate(t *testing.T) {
 	playAgain(t, `{"Seed":1795644039976503805,"Small":true,"Slowest":30000000,
 		"Plan":{"Seed":1795644039976503805,"Priorities":true,"Within":400,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000],"Place":"unlock"},
@@ -138,7 +140,8 @@ func TestAnOwnerReentersItsLockAlthoughAnAnswerForAnotherCameLate(t *testing.T) 
 		{"Client":2,"Acts":[{"Do":"pause","For":4735599},{"Do":"lock","Try":true,"Count":1,"Acts":[{"Do":"pause","For":3536459},{"Do":"lock","Count":1}]}]}]}`)
 }
 
-// TestWhoDefersToAClientThatPollsHearsThatTheLockIsFree: it had not been refused yet, and did not listen.
+// TestWhoDefersToAClientThatPollsHearsThatTheLockIsFree: a waiter that deferred did not listen yet, because
+// it had not been refused.
 func TestWhoDefersToAClientThatPollsHearsThatTheLockIsFree(t *testing.T) {
 	playAgain(t, `{"Seed":1795644924577519484,"Small":true,"Slowest":2000000,"Cluster":2,
 		"Plan":{"Seed":1795644924577519484,"Within":400,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000]},
@@ -149,8 +152,8 @@ func TestWhoDefersToAClientThatPollsHearsThatTheLockIsFree(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"pause","For":4509374},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1485584},{"Do":"pause","For":4855193}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":31727049},{"Do":"lock","For":1280000000,"Count":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":869590602}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":4489750},{"Do":"pause","For":3212869}]},{"Do":"pause","For":1303451}]},{"Do":"pause","For":807173},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":350715},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1026350},{"Do":"pause","For":4799380},{"Do":"pause","For":1418897}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":534690176},{"Do":"pause","For":1789257499}]}]}]},{"Do":"lock","For":320000000,"Count":1}]}]}`)
 }
 
-// TestARedLockThatIsFreeIsTakenAtOnceAfterManyPolls: they had taken the one member that the holder
-// lacked, and that passed for a quarrel over members, after which one pauses.
+// TestARedLockThatIsFreeIsTakenAtOnceAfterManyPolls: every poll took the one member that
+// the holder lacked. The waiter mistook that for a collision with another waiter, and paused.
 func TestARedLockThatIsFreeIsTakenAtOnceAfterManyPolls(t *testing.T) {
 	playAgain(t, `{"Seed":1795708812383528667,"Small":true,"Plan":{"Seed":1795708812383528667,"Priorities":true,"Within":400,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000],"Place":"unlock"},"Servers":3,
 		"Clients":[{"Connections":2,"ReleaseOnClose":true},{"Connections":1},{"Connections":2}],"Objects":["RedLock"],

@@ -133,7 +133,7 @@ func (n *cables) fall(d time.Duration) {
 }
 
 // troubled reports whether a request may have failed not long ago.
-func (n *cables) troubled() bool {
+func (n *cables) isTroubled() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now().Add(-5 * ioTimeout) // after an error there is a pause

@@ -123,7 +123,7 @@ func (k *housekeeper) object(name string) *object {
 func (k *housekeeper) onTaken(ctx context.Context, name string, held *lock.Held) {
 	w, o := k.world, k.object(name)
 	v := &visit{ctx: ctx, runs: true}
-	g := &grant{object: o, client: k.client, held: held, one: held, renewed: true, safe: true, asked: w.running(), visit: v}
+	g := &grant{object: o, client: k.client, held: held, one: held, renewed: true, safe: true, asked: w.runningTime(), visit: v}
 	over := ctx.Err() != nil // a name that is given up at once is taken with a context that has ended
 	w.mu.Lock()
 	before, left := k.taken[o], k.left

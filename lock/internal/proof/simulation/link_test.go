@@ -240,7 +240,7 @@ func (l *link) heal() {
 }
 
 // troubled implements trouble.
-func (l *link) troubled() bool {
+func (l *link) isTroubled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now().Add(-5 * ioTimeout) // after an error there is a pause

@@ -11,7 +11,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
-// inMemory is for how long a client hands a lock over without asking Redis.
+// inMemory is the time for which a client hands a lock over in memory after Redis has answered.
 const inMemory = 100 * time.Millisecond
 
 // keys returns the keys of an object without permits.
@@ -22,20 +22,20 @@ func (o *object) keys() []string {
 	return []string{o.name}
 }
 
-// excused says that g need not have its object in Redis: somebody deleted that when g
-// had it, or when it was on its way to g. w.mu is held.
-func (w *world) excused(g *grant) bool {
+// isExcused reports whether Redis need not have g: the object was deleted from outside while g had it, or
+// while the answer to g was under way. w.mu is held.
+func (w *world) isExcused(g *grant) bool {
 	for _, d := range g.object.taken {
-		// An answer may have been under way for an ordinary way, or be of a silent network.
+		// The answer may have been delayed as usual, or by a silent network.
 		grace := max(inMemory, w.scenario.Slowest)
 		if w.faults || w.late {
 			grace += ioTimeout + ioTimeout/8
 		}
 		since := g.granted
-		if g.object.kind.several() {
+		if g.object.kind.hasMembers() {
 			since = g.asked // a member may have been taken long before the last one
 		}
-		if d.lacks { // who enters a hold again relies on what it was extended by before
+		if d.lacks { // a re-entry relies on extensions before it
 			for _, x := range w.grants {
 				if x.object == g.object && x.owner == g.owner {
 					since = min(since, x.granted)
@@ -49,13 +49,13 @@ func (w *world) excused(g *grant) bool {
 	return false
 }
 
-// check looks at all that was granted. All goroutines stand still.
+// check checks all grants. All goroutines stand still.
 func (w *world) check() {
 	w.mu.Lock()
 	w.checks++
 	grants := append([]*grant(nil), w.grants...)
 	w.mu.Unlock()
-	w.exclusive(grants)
+	w.checkExclusive(grants)
 	w.runs(grants)
 	now := time.Now()
 	_, lastStanding := w.scheduler.Standing()
@@ -70,30 +70,30 @@ func (w *world) check() {
 		if _, other := g.held.(*foreign); other {
 			continue
 		}
-		w.told(g, now, lastStanding)
+		w.checkTold(g, now, lastStanding)
 		if g.held.Valid() {
-			w.trusted(g, now)
+			w.checkTrusted(g, now)
 		}
 	}
-	w.afterwards()
-	w.latches()
+	w.checkGuards()
+	w.checkLatches()
 }
 
-// exclusive looks for two that have an object which one may have.
-func (w *world) exclusive(grants []*grant) {
+// checkExclusive checks that no object has more holders than it may have.
+func (w *world) checkExclusive(grants []*grant) {
 	w.mu.Lock()
 	var bad [2]*grant
 	used := map[*object]int{}
 	for i, a := range grants {
-		if !a.held.Valid() || w.excused(a) {
+		if !a.held.Valid() || w.isExcused(a) {
 			continue
 		}
 		used[a.object] += a.permits
-		if a.object.kind.counts() && !a.object.gone && used[a.object] > total {
+		if a.object.kind.hasPermits() && !a.object.gone && used[a.object] > total {
 			bad = [2]*grant{a, a}
 		}
 		for _, b := range grants[:i] {
-			if a.object == b.object && !a.object.kind.counts() && a.owner != b.owner && (!a.reads || !b.reads) && !w.excused(b) && b.held.Valid() {
+			if a.object == b.object && !a.object.kind.hasPermits() && a.owner != b.owner && (!a.reads || !b.reads) && !w.isExcused(b) && b.held.Valid() {
 				bad = [2]*grant{a, b}
 			}
 		}
@@ -104,11 +104,11 @@ func (w *world) exclusive(grants []*grant) {
 	}
 }
 
-// told checks that the holder was told when its hold is not trusted any more. That takes
-// a tick or two of the wheel.
-func (w *world) told(g *grant, now, lastStanding time.Time) {
+// checkTold checks that the holder was told when trust in its hold has ended. To tell it may take a tick
+// or two of the wheel.
+func (w *world) checkTold(g *grant, now, lastStanding time.Time) {
 	end := g.held.Deadline()
-	if end.Before(g.ends) { // a member of a RedLock is lost, so others count
+	if end.Before(g.ends) { // a member of a RedLock is lost, so the ends of others count
 		g.earlier = now
 	}
 	if g.ends = end; end.Before(g.earlier) {
@@ -124,12 +124,12 @@ func (w *world) told(g *grant, now, lastStanding time.Time) {
 	}
 }
 
-// trusted looks whether Redis keeps what g relies on for longer than g does.
-func (w *world) trusted(g *grant, now time.Time) {
+// checkTrusted checks that Redis keeps g's key for longer than the client trusts g.
+func (w *world) checkTrusted(g *grant, now time.Time) {
 	w.mu.Lock()
-	excused := w.excused(g)
+	excused := w.isExcused(g)
 	w.mu.Unlock()
-	if excused || g.object.kind.counts() || g.object.kind.several() {
+	if excused || g.object.kind.hasPermits() || g.object.kind.hasMembers() {
 		return
 	}
 	deadline := g.held.Deadline()
@@ -142,7 +142,7 @@ func (w *world) trusted(g *grant, now time.Time) {
 	if ttl < 0 || trusted > kept {
 		w.fail("%s: owner %d of client %d relies on it for %v (with its margin), and Redis keeps it for %d ms", g.object.name, g.owner, g.client.id, trusted, ttl)
 	}
-	w.kept(g, kept)
+	w.checkLeaseLength(g, kept)
 	fields, _ := redis.Strings(w.ask("HKEYS", g.object.name), nil)
 	for _, f := range fields {
 		if strings.HasPrefix(f, g.client.ID()) {
@@ -152,12 +152,12 @@ func (w *world) trusted(g *grant, now time.Time) {
 	w.fail("%s: owner %d of client %d relies on it, and Redis has it for %q", g.object.name, g.owner, g.client.id, fields)
 }
 
-// guarded is where the commands of Guard leave their owners.
+// guarded is the key of a list. Every command of Guard appends its owner.
 const guarded = "guards"
 
-// kept looks whether Redis keeps what g's owner has for no longer than anybody has asked for: if
-// its process died, others would wait for so long.
-func (w *world) kept(g *grant, ttl time.Duration) {
+// checkLeaseLength checks that Redis does not keep g's key for longer than its owner has asked. Others
+// would have to wait that long if the process died.
+func (w *world) checkLeaseLength(g *grant, ttl time.Duration) {
 	if g.object.kind != mutex && g.object.kind != fair {
 		return
 	}
@@ -169,8 +169,8 @@ func (w *world) kept(g *grant, ttl time.Duration) {
 	}
 }
 
-// afterwards looks whether a command of Guard was carried out when its holder had unlocked.
-func (w *world) afterwards() {
+// checkGuards checks that no command of Guard was carried out after the Unlock of its holder.
+func (w *world) checkGuards() {
 	ran, _ := redis.Strings(w.ask("LRANGE", guarded, 0, -1), nil)
 	if len(ran) == 0 {
 		return
@@ -190,9 +190,9 @@ func (w *world) afterwards() {
 	}
 }
 
-// latches checks that every CountDown took effect once, and that no waiter has passed a closed
+// checkLatches checks that every CountDown took effect once, and that no waiter has passed a closed
 // latch.
-func (w *world) latches() {
+func (w *world) checkLatches() {
 	for _, o := range w.objects {
 		if o.kind != latch {
 			continue
@@ -212,11 +212,11 @@ func (w *world) latches() {
 	}
 }
 
-// idle is called when no goroutine continues before some time has passed. It checks that no
+// checkIdle is called when no goroutine is ready, so that time goes on. It checks that no
 // caller waits for a free object, and that every caller was told of a Close.
-func (w *world) idle() {
+func (w *world) checkIdle() {
 	w.keepers()
-	now := w.running()
+	now := w.runningTime()
 	w.mu.Lock()
 	grants := append([]*grant(nil), w.grants...)
 	w.mu.Unlock()
@@ -227,7 +227,7 @@ func (w *world) idle() {
 			// A RedLock continues without a member. A hold that Redis has forgotten, beside a newer hold of the same client, is lost a
 			// moment later, when the client asks about it.
 			w.mu.Lock()
-			gone := w.excused(g) || len(g.object.taken) > 0 || g.object.kind == red || g.done == nil
+			gone := w.isExcused(g) || len(g.object.taken) > 0 || g.object.kind == red || g.done == nil
 			w.mu.Unlock()
 			if g.client.closing.Load() && w.scheduler.HeldUp() == 0 && !gone {
 				w.fail("%s: owner %d was not told that client %d closes", g.object.name, g.owner, g.client.id)
@@ -236,13 +236,13 @@ func (w *world) idle() {
 	}
 	for _, o := range w.objects {
 		if o.kind == mutex || o.kind == fair {
-			w.orphaned(o, now)
+			w.checkOrphans(o, now)
 		}
 		if o.kind == readWrite {
-			w.readersKept(o, now)
+			w.checkReaders(o, now)
 		}
-		n := 0 // it is had by somebody
-		if o.kind.counts() {
+		n := 0 // 1 if the object has a holder
+		if o.kind.hasPermits() {
 			if free, _ := redis.Int(w.ask("GET", o.name), nil); free < total {
 				n = 1
 			}
@@ -259,12 +259,12 @@ func (w *world) idle() {
 		for c := range w.calls {
 			troubled := false
 			for _, n := range c.client.networks {
-				troubled = troubled || n.troubled()
+				troubled = troubled || n.isTroubled()
 			}
 			waits = waits || c.waits && c.object == o && !troubled
 		}
-		if o.gone || o.kind != mutex && w.faults || w.comes(o) {
-			waits = false // one that is gone may be in front of it; what has several keys is taken when all have come
+		if o.gone || o.kind != mutex && w.faults || w.isSplit(o) {
+			waits = false // a dead waiter may be before it, or some of its keys are still at the old node
 		}
 		if o.isFree && waits && n == 0 {
 			o.free += now - o.looked
@@ -287,9 +287,9 @@ func (w *world) idle() {
 	}
 }
 
-// readersKept looks whether a reader is kept out though only readers have the lock and no writer
-// wants it, for longer than the message takes that a waiting writer has left.
-func (w *world) readersKept(o *object, now time.Duration) {
+// checkReaders checks that no reader is kept out while only readers have the lock and no writer wants it.
+// It allows the time of the message that a waiting writer has left.
+func (w *world) checkReaders(o *object, now time.Duration) {
 	w.mu.Lock()
 	troubled := w.faults || w.late || len(o.taken) > 0 || w.scenario.Slowest >= 10*time.Millisecond || w.scenario.Cluster > 0
 	readers, writers, waits := false, false, false
@@ -315,8 +315,8 @@ func (w *world) readersKept(o *object, now time.Duration) {
 	}
 }
 
-// comes reports whether an object has several keys and its slot is being moved key by key.
-func (w *world) comes(o *object) bool {
+// isSplit reports whether an object has several keys and its slot is being moved key by key.
+func (w *world) isSplit(o *object) bool {
 	if w.scenario.Cluster == 0 || o.kind == mutex {
 		return false
 	}
@@ -324,22 +324,22 @@ func (w *world) comes(o *object) bool {
 	return moving
 }
 
-// orphaned checks that Redis does not keep a lock for a client without a holder. A lock that was
+// checkOrphans checks that Redis does not keep a lock for a client without a holder. A lock that was
 // taken without an answer must be given back within orphans.
-func (w *world) orphaned(o *object, now time.Duration) {
+func (w *world) checkOrphans(o *object, now time.Duration) {
 	fields, _ := redis.Strings(w.ask("HKEYS", o.name), nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	alone, bound := map[string]time.Duration{}, orphans
 	if w.scenario.Cluster > 0 && !w.scenario.Small {
 		bound += ioTimeout // while its slot moves, a lock's token is minted by a request of its own
-		if w.roundabout() {
+		if w.mayBeSlow() {
 			bound += 2 * ioTimeout // a release that goes to both nodes may not be answered in time, and is sent again
 		}
 	}
 	for i, c := range w.clients {
 		late := o.gone && w.scenario.Clients[i].DropForgotten // a clock was set back, and a lease ends later
-		if late || w.back || w.late || w.forgot || c.closing.Load() || slices.ContainsFunc(c.networks, trouble.troubled) ||
+		if late || w.back || w.late || w.forgot || c.closing.Load() || slices.ContainsFunc(c.networks, trouble.isTroubled) ||
 			slices.ContainsFunc(w.grants, func(g *grant) bool { return g.object == o && g.client == c }) {
 			continue
 		}
@@ -348,8 +348,8 @@ func (w *world) orphaned(o *object, now time.Duration) {
 				continue
 			}
 			since, was := o.alone[f]
-			if !was || w.comes(o) {
-				since = now // what has several keys is given back when all have come
+			if !was || w.isSplit(o) {
+				since = now // the client can release it only when all its keys are at one node
 			}
 			if alone[f] = since; now-since > bound {
 				w.mu.Unlock()
@@ -364,9 +364,9 @@ func (w *world) orphaned(o *object, now time.Duration) {
 // acquisition may be carried out late, and a release without an answer is sent again.
 const orphans = 3 * ioTimeout
 
-// nothingHeld checks that clients hold nothing after their callers have unlocked all, and that
+// checkNothingHeld checks that clients hold nothing after their callers have unlocked all, and that
 // Redis has nothing of theirs.
-func (w *world) nothingHeld() {
+func (w *world) checkNothingHeld() {
 	for _, c := range w.clients {
 		for _, node := range c.nodes {
 			if st := node.Stats(); st.Held != 0 || st.Waiting != 0 {
@@ -378,7 +378,7 @@ func (w *world) nothingHeld() {
 		if o.kind == latch {
 			continue // nobody holds it
 		}
-		if !o.kind.counts() {
+		if !o.kind.hasPermits() {
 			for _, key := range o.keys() {
 				for server := range max(w.scenario.Servers, 1) {
 					if n, _ := redis.Int(w.askAt(server, "EXISTS", key), nil); n != 0 {
@@ -399,15 +399,15 @@ func (w *world) nothingHeld() {
 			continue
 		}
 		taken := "{" + o.name + "}:timeout"
-		past, _ := redis.Int(w.ask("ZCOUNT", taken, 0, time.Now().UnixMilli()), nil) // those of a client that was closed
+		past, _ := redis.Int(w.ask("ZCOUNT", taken, 0, time.Now().UnixMilli()), nil) // permits of a client that was closed
 		if now, _ := redis.Int(w.ask("ZCARD", taken), nil); now != past || free+past != total {
 			w.fail("%s has %d of %d permits when all are given back, %d whose lease is over, and %d that are taken", o.name, free, total, past, now-past)
 		}
 	}
 }
 
-// nothingLeft looks whether something of closed clients is left.
-func (w *world) nothingLeft() {
+// checkNothingLeft checks that closed clients have left no subscription.
+func (w *world) checkNothingLeft() {
 	for server := range max(w.scenario.Servers, 1) {
 		if channels, _ := redis.Strings(w.askAt(server, "PUBSUB", "CHANNELS"), nil); len(channels) > 0 {
 			w.fail("closed clients still listen to %q", channels)

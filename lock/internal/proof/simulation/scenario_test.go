@@ -13,26 +13,26 @@ import (
 // scenario determines the events in a world. For a small world it determines the whole history. It
 // can be printed, and the parts that a failure does not need can be removed.
 type scenario struct {
-	Seed    uint64        // of the ways of the network, and of the clients' randomness
+	Seed    uint64        // of the delays of the network, and of the clients' randomness
 	Small   bool          `json:",omitempty"`
-	Slowest time.Duration `json:",omitempty"` // an ordinary way over the network takes at most so long
+	Slowest time.Duration `json:",omitempty"` // the longest delay of the network without a fault
 	Plan    points.Plan   // how the scheduler chooses
-	Servers int           `json:",omitempty"` // of a RedLock; 0 is one
-	Cluster int           `json:",omitempty"` // of so many servers; 0: none
-	Named   bool          `json:",omitempty"` // a large one, of a server that fails over behind its name
+	Servers int           `json:",omitempty"` // how many servers a RedLock has; 0 means 1
+	Cluster int           `json:",omitempty"` // how many servers the Cluster has; 0: no Cluster
+	Named   bool          `json:",omitempty"` // a large world, with a server that fails over behind its name
 	Clients []settings
 	Objects []kind
 	Actors  []actor
 }
 
-// settings are what clients differ in.
+// settings are the settings in which clients differ.
 type settings struct {
 	Connections    int
 	ReleaseOnClose bool          `json:",omitempty"`
 	MaxHold        time.Duration `json:",omitempty"`
 	DropForgotten  bool          `json:",omitempty"`
-	Hasty          bool          `json:",omitempty"` // its Unlock gives up soon
-	Keeper         *keeping      `json:",omitempty"` // nil: it has none
+	Hasty          bool          `json:",omitempty"` // its UnlockTimeout is as short as its IOTimeout
+	Keeper         *keeping      `json:",omitempty"` // nil: no Keeper
 }
 
 // actor is a goroutine that uses a client. It performs its acts one after the other.
@@ -45,19 +45,19 @@ type actor struct {
 type act struct {
 	Do     what
 	Object int           `json:",omitempty"`
-	Server int           `json:",omitempty"` // which fails, or loses a key
+	Server int           `json:",omitempty"` // the server that fails, or loses a key
 	Try    bool          `json:",omitempty"` // it does not wait
 	For    time.Duration `json:",omitempty"` // of a lease that is not renewed; how long a pause, or a trouble, lasts
-	Within time.Duration `json:",omitempty"` // the context of the call ends then; 0: it does not
-	Late   time.Duration `json:",omitempty"` // what is under way when the network is cut arrives so much later; never if negative
+	Within time.Duration `json:",omitempty"` // the context of the call ends after this time; 0: it does not end
+	Late   time.Duration `json:",omitempty"` // requests under way when the network is cut arrive later by this time; never if negative
 	Reads  bool          `json:",omitempty"`
 	Count  int           `json:",omitempty"` // of permits
-	Forget bool          `json:",omitempty"` // the Held, which is not unlocked then
-	Again  int           `json:",omitempty"` // how often an Unlock is tried again whose outcome is not known
-	Acts   []act         `json:",omitempty"` // while it is held
+	Forget bool          `json:",omitempty"` // the Held is forgotten, and not unlocked
+	Again  int           `json:",omitempty"` // how often an Unlock with an unknown outcome is repeated
+	Acts   []act         `json:",omitempty"` // the acts while the object is held
 }
 
-// what an actor does.
+// what is a kind of act.
 type what string
 
 const (
@@ -73,7 +73,7 @@ const (
 	silence  what = "silence" // of its client's network
 	cuts     what = "cut"     // the connections of its client fail
 	closes   what = "close"   // its client
-	restarts what = "restart" // of a server: it has lost all, or, if Late is above 0, is a replica that was promoted and lacks what came so late
+	restarts what = "restart" // a server loses all keys, or, if Late is above 0, a replica takes its place that lacks the latest writes
 	java     what = "java"    // takes a mutex as a client of Redisson does, and keeps it for For
 	setNX    what = "SET NX"  // takes a mutex as a client does that knows SET NX alone, and keeps it for For
 	moves    what = "move"    // the slot of an object to a server of the Cluster
@@ -81,7 +81,7 @@ const (
 	succeeds what = "succeed" // of an heir, behind the name
 	jumps    what = "jump"    // of a server's clock, by For
 	forbids  what = "forbid"  // its client most scripts, for For
-	cancels  what = "cancel"  // the context of what the actor waits for whose number is Object
+	cancels  what = "cancel"  // the context of the latest call of the actor with the number Object
 )
 
 func (s scenario) String() string {
@@ -131,7 +131,7 @@ type drawer struct {
 // chance is true once in n times.
 func (d drawer) chance(n int) bool { return d.IntN(n) == 0 }
 
-// is draws something whose likelihood was drawn.
+// is draws a yes or no whose likelihood was drawn before.
 func (d drawer) is(likely string) bool { return d.IntN(8) < d.likely[likely] }
 
 // upto is a time below that.
@@ -155,7 +155,7 @@ func (d drawer) one(weights map[what]int) what {
 // some draws one of these values.
 func some[T any](d drawer, of ...T) T { return of[d.IntN(len(of))] }
 
-// drawn is the scenario of a seed.
+// drawn returns the scenario of a seed.
 func (o order) drawn(seed uint64) scenario {
 	small, function := o.Small, o.Function
 	d := drawer{Rand: rand.New(rand.NewPCG(seed, 2)), handOvers: function != ""}
@@ -264,7 +264,7 @@ func (d drawer) keysApart() {
 	d.likely["a long move"] = 6
 }
 
-// plan is how the scheduler chooses.
+// plan draws how the scheduler chooses.
 func (d drawer) plan(seed uint64, function string) points.Plan {
 	p := points.Plan{Seed: seed, Priorities: !d.chance(8), Within: some(d, 400, 1500), Demotions: d.IntN(5)}
 	p.HoldUps = some(d, 0, 500, 100, 40)
@@ -276,7 +276,7 @@ func (d drawer) plan(seed uint64, function string) points.Plan {
 	return p
 }
 
-// acts are what an actor does.
+// acts draws the acts of an actor.
 func (d drawer) acts(objects []kind, forgets bool) (acts []act) {
 	for range 2 + d.IntN(6) {
 		if d.is("a pause") {
@@ -294,16 +294,16 @@ func (d drawer) acts(objects []kind, forgets bool) (acts []act) {
 	return acts
 }
 
-// act is one of them, at an object, which is held as a reader or not if depth is above 0.
+// act draws the details of one act at an object. If depth is above 0, the actor holds the object.
 func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
 	if objects[o] == latch {
 		if do == locks && depth == 0 {
 			return act{Do: some(d, counts, awaits), Object: o, Within: 1 + d.upto(4*lease)}
 		}
 		do = pauses
-	} else if k := objects[o]; k.counts() && (do == guards || do == forces || do == deletes || do == locks && depth > 0) {
+	} else if k := objects[o]; k.hasPermits() && (do == guards || do == forces || do == deletes || do == locks && depth > 0) {
 		do = pauses // permits have none of these
-	} else if (k.several() || k == semaphore) && (do == guards || do == extends || do == forces) {
+	} else if (k.hasMembers() || k == semaphore) && (do == guards || do == extends || do == forces) {
 		do = pauses
 	} else if k != mutex && (do == java || do == setNX) {
 		do = pauses // they know no others, or those have more keys
@@ -378,7 +378,7 @@ func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
 	return a
 }
 
-// pause lets a while pass, most often a short one.
+// pause draws a pause. Most pauses are short.
 func (d drawer) pause() act {
 	a := act{Do: pauses}
 	switch {
@@ -390,7 +390,7 @@ func (d drawer) pause() act {
 	return a
 }
 
-// ends is when a context ends.
+// ends draws when a context ends.
 func (d drawer) ends() time.Duration {
 	if d.is("a context that ends") {
 		return 1 + d.upto(some(d, lease, 50*time.Millisecond)) // that of a request is some ms

@@ -19,27 +19,27 @@ const (
 	pointsPath = module + "/integration/points"
 )
 
-// woven are the trees of the product that are woven, and apart are those within them that are
-// no part of a client.
+// woven are the trees of the product that Weave rewrites. apart are trees within them that are no part of
+// a client, and stay as they are.
 var (
 	woven = []string{"lock", "renewal", "wheel"}
 	apart = []string{"lock/cmd", "lock/locktest", "lock/internal/proof/simulation", "lock/internal/proof/twin"}
 )
 
-// locking are the names of package sync at which goroutines stop. Of the others a bubble knows
-// when a goroutine waits, so nothing has to be done.
+// locking are the types of package sync that are replaced, so that goroutines stop at them. When a
+// goroutine waits for one of the other types, synctest knows that it is blocked.
 var locking = []string{"Mutex", "Once"}
 
-// drawing is what draws by itself: a Pool by the processor and the collector, a hash by its seed,
-// and which of several ready cases is taken.
+// drawing are the names that behave at random: a Pool depends on the processor and the garbage
+// collector, a hash on its seed, and a select chooses among its ready cases.
 var drawing = map[string][]string{"sync": {"Pool"}, "hash/maphash": {"String"}, "reflect": {"Select"}}
 
 // remaining are types of these packages that are not replaced.
 var remaining = map[string]string{"sync": "Locker", "hash/maphash": "Seed", "reflect": "Kind"}
 
 // Weave writes an overlay for go build -overlay into dir, and returns the name of its
-// file. root is the directory of the module. If base is not empty, it is another overlay: what
-// that replaces is woven. So a bug can be planted.
+// file. root is the directory of the module. If base is not empty, it is another overlay, and
+// its replacements are woven. So a planted bug can be simulated.
 func Weave(root, dir, base string) (string, error) {
 	before, err := replacements(base)
 	if err != nil {
@@ -69,9 +69,9 @@ func Weave(root, dir, base string) (string, error) {
 	return overlay, os.WriteFile(overlay, text, 0o644)
 }
 
-// overlaid is what the go command reads.
+// overlaid is the file of an overlay, as the go command reads it.
 type overlaid struct {
-	Replace map[string]string // of a file's name to that of the one in its place
+	Replace map[string]string // by the name of a file, the name of its replacement
 }
 
 // replacements returns the replacements of an overlay, or none if overlay is empty.
@@ -93,37 +93,37 @@ func replacements(overlay string) (map[string]string, error) {
 // linkFile has the code that replaces a client's connections. It runs on the product's goroutines.
 const linkFile = "lock/internal/proof/simulation/link_test.go"
 
-// unlocked is the tree whose mutexes stay. No goroutine stops while it holds one. Nothing could be
-// found between two of them, because package wheel is explored by itself.
+// unlocked is the tree whose mutexes are not replaced, so no goroutine stops at them. Package wheel has an
+// exploration of its own.
 const unlocked = "wheel"
 
-// always are edits of files that are woven, by the file.
+// always are the edits that are made in a file whenever it is woven.
 var always = map[string][]struct{ before, after string }{
-	// The id of a client: the order of its fields in Redis depends on it.
+	// The id of a client, because the order of fields in Redis depends on it.
 	"lock/internal/engine/owner/id.go": {{"crand.Read(b[:]) // never fails", "_ = crand.Reader; points.ID(b[:])"}},
-	// The Helds that the collector finds, when it looks.
+	// When the garbage collector finds forgotten Helds.
 	"lock/internal/engine/hold/held.go": {{"runtime.AddCleanup(", "_ = runtime.Version\n\tpoints.OnForget("}},
-	// In worlds of few requests, callers carry their own as often as they can.
+	// Worlds have few requests at a time, so callers send and receive by themselves whenever they can.
 	"lock/internal/transport/servers/server.go": {{"LeadAfter: leadAfter,", "LeadAfter: 1,"}},
-	// A Topology of simulated servers finds one that never fails over by itself.
+	// The simulated servers have a Topology, but do not fail over by themselves.
 	"lock/redlock.go": {{"if m.c.topology != nil {", "if m.c.topology != nil && !points.Woven {"}},
-	// What a Keeper draws, and the order of its names and channels.
+	// The random numbers of a Keeper, and the order of its names and channels.
 	"lock/keeper/keeper.go":                        {{"newCore(cfg, rand.Float64)", "newCore(cfg, func() float64 { _ = rand.Float64; return points.Float64() })"}, {"slices.Collect(maps.Keys(", "slices.Sorted(maps.Keys("}},
 	"lock/keeper/core.go":                          {{"range c.entries {", "range points.Sorted(c.entries) {"}},
 	"lock/internal/transport/pubsub/follower.go":   {{"range f.names {", "range points.Sorted(f.names) {"}, {"range names {", "range points.Sorted(names) {"}},
 	"lock/internal/transport/pubsub/subscriber.go": {{"range s.topics {\n\t\ts.pending", "range points.Sorted(s.topics) {\n\t\ts.pending"}},
-	// Each sharer listens to all places, and looks at them.
+	// Fewer sharers, because every sharer listens to all places.
 	"lock/keeper/share.go": {{"MaxSharers = 64", "MaxSharers = 4"}},
 }
 
 type weaver struct {
 	// immutable
 	root, dir string
-	base      map[string]string // the replacements of another overlay
+	base      map[string]string // the replacements of the overlay base
 
-	mutexes int               // that were replaced
-	written int               // files
-	replace map[string]string // of a file's name to that of its woven text
+	mutexes int               // how many were replaced
+	written int               // how many files were written
+	replace map[string]string // by the name of a file, the file with its woven text
 }
 
 // visit weaves a file of the product.
@@ -172,7 +172,7 @@ func (w *weaver) visit(path string, entry fs.DirEntry, err error) error {
 	return w.write(path, text)
 }
 
-// write makes text what the go command reads in place of a file.
+// write writes text to a file, which the go command will read in place of path.
 func (w *weaver) write(path string, text []byte) error {
 	w.written++
 	name := filepath.Join(w.dir, strconv.Itoa(w.written)+"_"+filepath.Base(path))

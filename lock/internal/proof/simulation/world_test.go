@@ -27,7 +27,7 @@ const (
 	ioTimeout = 200 * time.Millisecond
 	maxPoll   = 300 * time.Millisecond
 	patience  = 600 * time.Millisecond // Config.UnlockTimeout
-	longest   = 5 * lease              // that is given
+	longest   = 5 * lease              // the longest lease in a world
 )
 
 // world has some clients of a server, and their history.
@@ -37,7 +37,7 @@ type world struct {
 	scheduler *points.Scheduler
 	server    server
 	peaceful  bool // nothing may fail
-	late      bool // goroutines are held up, so what is answered in time may be heard too late
+	late      bool // goroutines are held up, so a client may notice an answer too late
 	began     time.Time
 	clients   []*client
 	players   []*player
@@ -45,42 +45,42 @@ type world struct {
 
 	failed func(story string) // ends the process
 
-	mu     sync.Mutex // guards what follows, and what objects and grants say of themselves
+	mu     sync.Mutex // guards the fields below, and fields of objects and grants
 	story  []string
 	grants []*grant // not unlocked
 	calls  map[*call]bool
 	owners int
 	asked  map[int]time.Duration // the longest lease that an owner has asked for
-	over   map[int]int           // at which check an owner had unlocked
+	over   map[int]int           // by owner, the number of checks when it had unlocked
 	faults bool                  // a request may have been lost, or a client was closed
 	back   bool                  // a server's clock was set back, so requests have limits that are too late there
-	forgot bool                  // a server has forgotten what it had answered to
-	checks int                   // of the oracle
+	forgot bool                  // a server has lost the effect of requests that it had answered
+	checks int                   // how often the oracles have run
 }
 
-// server is the server of a world, and the ways to it.
+// server has the servers of a world, and the networks to them.
 type server interface {
-	// client makes a client of a server, and what may happen to its networks.
+	// client makes a client of a server. The troubles are the client's networks.
 	client(id, server int, cfg lock.Config) (*lock.Client, []trouble, error)
 	// ask carries out a command on a server. It comes from no client of the world.
 	ask(server int, command string, args ...any) (any, error)
 	stop() error
 }
 
-// trouble is what may happen to a network.
+// trouble is a network that can be made to fail.
 type trouble interface {
 	// cut makes all connections fail, and no dial succeeds for d. Data that was sent before
 	// arrives late later, or never if late is negative.
 	cut(d, late time.Duration)
-	// fall makes the network silent for so long.
+	// fall makes the network silent for d.
 	fall(d time.Duration)
-	// troubled reports whether a request may have failed not long ago.
-	troubled() bool
-	// heal ends all that is wrong, for good.
+	// isTroubled reports whether a request may have failed not long ago.
+	isTroubled() bool
+	// heal ends all troubles, for good.
 	heal()
 }
 
-// client is one of each server, in one process, and their networks.
+// client is one process. It has a lock.Client of each server, and their networks.
 type client struct {
 	*lock.Client // of the first server
 	id           int
@@ -123,11 +123,11 @@ const (
 	latch     kind = "latch"     // a CountDownLatch, which is counted down and waited for
 )
 
-// several reports whether an object is made of several locks.
-func (k kind) several() bool { return k == red || k == multi }
+// hasMembers reports whether an object is made of several locks.
+func (k kind) hasMembers() bool { return k == red || k == multi }
 
-// counts reports whether several may have an object, each some of its permits.
-func (k kind) counts() bool { return k == permits || k == semaphore }
+// hasPermits reports whether several holders may share an object, each with some of its permits.
+func (k kind) hasPermits() bool { return k == permits || k == semaphore }
 
 // object is something that is locked.
 type object struct {
@@ -136,52 +136,51 @@ type object struct {
 
 	// guarded by world.mu
 	taken  []disturbance
-	gone   bool // of permits: they add up no more, because their server was restarted
+	gone   bool // of permits: they need not add up any more, because their server was restarted
 	runs   passes
-	alone  map[string]time.Duration // since when Redis has a field of a client of which nobody has it, by the running clock
-	mute   bool                     // somebody uses it who tells nobody that it is free
+	alone  map[string]time.Duration // by field, since when Redis has it without a holder, by the running clock
+	mute   bool                     // one of its users publishes no releases
 	downs  int                      // of a latch: count-downs that have succeeded
-	maybe  int                      // those of which that is not known
-	passed bool                     // somebody has waited for it, and goes on
-	muteTo time.Duration            // until then messages of it may not be heard, by the running clock
-	fewer  bool                     // of a semaphore: a client was closed, which need not have given all back
-	lastly *grant                   // the last that was granted and had a token
-	free   time.Duration            // for so long nobody has had it while somebody waited
-	isFree bool                     // nobody had it when the oracle looked last, which was then:
-	looked time.Duration            // by the running clock
-	kept   time.Duration            // since when a reader waits though only readers have it, by the running clock; 0: none does
+	maybe  int                      // count-downs with an unknown outcome
+	passed bool                     // a call of Wait has returned nil
+	muteTo time.Duration            // until then its messages may be lost, by the running clock
+	fewer  bool                     // of a semaphore: a closed client may have kept permits
+	lastly *grant                   // the latest grant with a token
+	free   time.Duration            // how long it has been free while a call waited
+	isFree bool                     // it was free, and a call waited, at the last check
+	looked time.Duration            // the time of that check, by the running clock
+	kept   time.Duration            // since when a reader waits although only readers have it, by the running clock; 0: no reader does
 }
 
-// total is how many permits an object has that is some.
+// total is how many permits a semaphore has, and the count of a latch.
 const total = 3
 
-// disturbance is a time from which on a holder may have the object no more, for
-// somebody else deleted it.
+// disturbance is one deletion of an object from outside. From then on its holder need not have it.
 type disturbance struct {
 	begun, ended time.Duration // by the running clock
-	from, gone   time.Time     // it was deleted for certain between those; gone is zero if that is not so
-	lacks        bool          // the server was restarted: it may have the object, and lack that it was extended
+	from, gone   time.Time     // it was deleted between these times; gone is zero if that is not certain
+	lacks        bool          // the restarted server may have the object, but without an extension
 }
 
-// grant is a Held, or what a client of another library has.
+// grant is a Held, or a hold of another library.
 type grant struct {
 	object    *object
 	client    *client
 	held      held
 	one       *lock.Held // nil of a MultiHeld
 	token     int64
-	owner     int  // the same for all of a hold
+	owner     int  // the same for all Helds of a hold
 	reads     bool // others may read too
 	permits   int
 	renewed   bool
-	safe      bool        // it is renewed, and so is all that its owner has beside it: nothing ends it but its Unlock
+	safe      bool        // it and the other Helds of its hold are renewed, so only its Unlock ends it
 	unlocking atomic.Bool // Unlock was called
 	done      <-chan struct{}
 	asked     time.Duration // when its call began, by the running clock
 	granted   time.Duration // by the running clock
 	ends      time.Time     // its Deadline when the oracle looked last
-	earlier   time.Time     // when that was moved to an earlier time
-	visit     *visit        // of a Keeper; nil without
+	earlier   time.Time     // when the Deadline was moved to an earlier time
+	visit     *visit        // the visit of a Keeper; nil if no Keeper has it
 }
 
 // counted is a hold of a semaphore. It has no lease, and its holder is told of nothing.
@@ -200,16 +199,16 @@ func (c *counted) Unlock(ctx context.Context) error {
 	return c.of.Release(ctx, int64(c.grant.permits))
 }
 
-// call is one that takes an object.
+// call is a call that takes an object, or waits for a latch.
 type call struct {
 	object *object
 	client *client
-	waits  bool         // as long as that takes
+	waits  bool         // until it has the object
 	reads  bool         // of a read-write lock
 	open   atomic.Int64 // scripts that were sent for it and not answered
 }
 
-// callKey is the key of a context's call.
+// callKey is the key under which a context has its call.
 type callKey struct{}
 
 // takes are the scripts by which a call takes something.
@@ -227,13 +226,14 @@ func noteUnanswered(ctx context.Context, s *script.Script) {
 
 // checkUnsent checks the error with which c has ended: ErrNotSent says that nothing was done.
 func (w *world) checkUnsent(c *call, err error) {
-	if n := c.open.Load(); n > 0 && errors.Is(err, lock.ErrNotSent) && !c.object.kind.several() {
+	if n := c.open.Load(); n > 0 && errors.Is(err, lock.ErrNotSent) && !c.object.kind.hasMembers() {
 		w.fail("client %d: Redis has not answered %d scripts of a call for %s, which ended with %v", c.client.id, n, c.object.name, err)
 	}
 }
 
-// running is the time without that for which goroutines were held up.
-func (w *world) running() time.Duration {
+// runningTime returns the age of the world, without the time for which goroutines were held up. Times
+// "by the running clock" are such times.
+func (w *world) runningTime() time.Duration {
 	standing, _ := w.scheduler.Standing()
 	return time.Since(w.began) - standing
 }
@@ -274,7 +274,7 @@ func simulate(t *testing.T, s scenario, log bool, failed func(story string)) (ra
 		p.Exact, p.Log = s.Small, log
 		w.late, w.peaceful = p.HoldUps > 0, s.peaceful()
 		w.scheduler = points.Start(p)
-		w.people(t)
+		w.populate(t)
 		var all sync.WaitGroup
 		for i, a := range s.Actors {
 			w.players = append(w.players, &player{world: w, client: w.clients[a.Client]})
@@ -301,8 +301,8 @@ type ran struct {
 	log     []string // of its steps, if that is kept
 }
 
-// people makes the clients and the objects.
-func (w *world) people(t *testing.T) {
+// populate makes the clients and the objects.
+func (w *world) populate(t *testing.T) {
 	for i, k := range w.scenario.Objects {
 		w.objects = append(w.objects, &object{name: fmt.Sprint("object", i), kind: k, alone: map[string]time.Duration{}, runs: newPasses()})
 	}
@@ -313,12 +313,12 @@ func (w *world) people(t *testing.T) {
 			unlock = ioTimeout
 		}
 		for server := range max(w.scenario.Servers, 1) {
-			time.Sleep(time.Duration(137+i) * time.Microsecond) // clients that do the same do not do it at the same time
+			time.Sleep(time.Duration(137+i) * time.Microsecond) // so that two clients do nothing at exactly the same time
 			node, n, err := w.server.client(i, server, lock.Config{
 				Lease: lease, Margin: margin, IOTimeout: ioTimeout, MaxPoll: maxPoll, UnlockTimeout: unlock,
 				ReleaseOnClose: set.ReleaseOnClose, MaxHold: set.MaxHold, DropForgotten: set.DropForgotten, Connections: set.Connections, Logger: slog.New(slog.DiscardHandler),
 				Rand:  rand.New(rand.NewPCG(w.scenario.Seed, uint64(i)+100+1000*uint64(server))),
-				Label: fmt.Sprintf("{pod}:%d", i), // what this host is called may not matter
+				Label: fmt.Sprintf("{pod}:%d", i), // not the name of this host, because a seed must mean the same on every host
 			})
 			require.NoError(t, err)
 			c.nodes, c.networks = append(c.nodes, node), append(c.networks, n...)
@@ -344,25 +344,25 @@ func (w *world) people(t *testing.T) {
 		w.clients = append(w.clients, c)
 	}
 	for _, o := range w.objects {
-		if o.kind.counts() || o.kind == latch {
+		if o.kind.hasPermits() || o.kind == latch {
 			w.ask("SET", o.name, total)
 		}
 	}
 }
 
-// most is how long a world may last before somebody in it is stuck: all of its waits together
-// are shorter. mostSteps is how often somebody may go on within a second before they run in a
-// circle. A world takes some 3,000 steps, and a long one some 5,000 in a second.
+// A world that lasts longer than most is stuck, because all of its waits together are shorter. A world
+// with more than mostSteps steps in a second runs in a circle. A world takes some 3,000 steps, and a long
+// one some 5,000 in a second.
 const (
 	most      = 20 * time.Minute
 	mostSteps = 200_000
 )
 
-// run lets the actors act, one goroutine after the other, and looks at what there is.
+// run lets one goroutine after the other go on, and checks the world in between.
 func (w *world) run(ended <-chan struct{}) {
 	stuck := time.NewTimer(most)
 	defer stuck.Stop()
-	second, before := time.Now(), 0 // when it began, and the steps until then
+	second, before := time.Now(), 0 // when the current second began, and the steps until then
 	for {
 		synctest.Wait()
 		if w.scheduler.Steps()%8 == 0 {
@@ -378,7 +378,7 @@ func (w *world) run(ended <-chan struct{}) {
 			continue
 		}
 		w.check()
-		w.idle()
+		w.checkIdle()
 		select {
 		case <-ended:
 			return
@@ -405,7 +405,7 @@ func (w *world) end(t *testing.T) {
 	}
 	synctest.Wait()
 	w.check()
-	w.nothingHeld()
+	w.checkNothingHeld()
 	for _, c := range w.clients {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		for i, node := range c.nodes {
@@ -416,11 +416,11 @@ func (w *world) end(t *testing.T) {
 		cancel()
 	}
 	time.Sleep(time.Second)
-	w.nothingLeft()
+	w.checkNothingLeft()
 	require.NoError(t, w.server.stop())
 }
 
-// ask is a command of the oracle's, to the first server.
+// ask sends a command of an oracle to the first server.
 func (w *world) ask(command string, args ...any) any { return w.askAt(0, command, args...) }
 
 func (w *world) askAt(server int, command string, args ...any) any {

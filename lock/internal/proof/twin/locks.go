@@ -143,7 +143,7 @@ func handoff(x *exec) any {
 	}
 	if channel := x.arg(6); channel != "" && !repeated {
 		if len(x.keys) > 1 {
-			x.lastToken(x.keys[1]) // it may be refused
+			x.lastToken(x.keys[1]) // refuses a bad counter
 		}
 		told, wait := x.publish(channel, "0"), int64(0)
 		if len(x.keys) > 2 {
@@ -199,8 +199,8 @@ func renew(x *exec) any {
 	return gone
 }
 
-// guard knows some commands, with one key: more are not needed to see that they
-// are run, and only then.
+// guard knows a few commands with one key. These are enough to show that a command runs if the lock is
+// held, and only then.
 func guard(x *exec) any {
 	if !x.hasField(x.keys[0], x.arg(1)) {
 		return no(0)
@@ -216,7 +216,7 @@ func guard(x *exec) any {
 		}
 		return []any{int64(1), nil}
 	case "incrby":
-		// Lua has no integers: a larger one than 2^53 is rounded on its way.
+		// Lua has no integers, so a number above 2^53 is rounded.
 		return []any{int64(1), int64(float64(x.incrBy(key, x.integer(3))))}
 	case "rpush":
 		e := x.entryOrNew(key, list)
@@ -226,8 +226,8 @@ func guard(x *exec) any {
 	panic(refusal("ERR Unknown Redis command called from script"))
 }
 
-// notLock reports whether a hash is of other things than owners, which end in a
-// number, and counts.
+// notLock reports whether a hash is no lock. The fields of a lock end in a number, and its values are
+// counts.
 func notLock(fields []pair) bool {
 	return slices.ContainsFunc(fields, func(p pair) bool {
 		if p.name == "mode" && (p.value == "read" || p.value == "write") {

@@ -8,14 +8,13 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// Redis is a server that carries out this project's scripts, by their twins, and has the time that
-// its caller says. It is a value: a copy goes on by itself. It is not for use by several
-// goroutines at once.
+// Redis is a server that carries out this project's scripts, by their twins, at the times
+// that its caller passes. It is a value, so a copy is independent. It is not safe for concurrent use.
 type Redis struct {
 	s *server
 }
 
-// Message is what a script published.
+// Message is a message that a script has published.
 type Message struct{ Channel, Text string }
 
 // Refusal is an error reply.
@@ -24,12 +23,12 @@ type Refusal string
 // Error implements error.
 func (r Refusal) Error() string { return string(r) }
 
-// Run carries out a script at the time now by the server's clock. The first keys of args are keys. If
-// the last of args is a Time, the script is not carried out after it. hear
-// says how many subscribers a channel has. leaving says that the slot of the keys is on its way to
-// another server of a Cluster, key by key: a key that args do not name and that is not here may be
-// there, and ends the script. The reply is what a client reads of a real server: nil, an int64,
-// a []byte or a []any. The error is a Refusal, or says that args are no such call.
+// Run carries out a script at the time now by the server's clock. The first keys of args are keys. The
+// script is not carried out after last, unless last is zero. hear returns how many subscribers a channel
+// has. leaving says that the slot of the keys is moving to another server of a Cluster, key by key. Then a
+// key that is not named in args and is not here may be at the other server, and that ends the script. The
+// reply is nil, an int64, a []byte or a []any, as a client reads it from a real server. The error is a
+// Refusal, or says that there are fewer args than keys.
 func (r *Redis) Run(now time.Time, s *script.Script, keys int, args []any, last time.Time, leaving bool, hear func(channel string) int64) (reply any, told []Message, err error) {
 	if keys > len(args) {
 		return nil, nil, errors.New("twin: fewer arguments than keys")
@@ -118,7 +117,7 @@ func (r *Redis) Carry(now time.Time, to *Redis, there time.Time, has func(key st
 	r.s, to.s = stay, move
 }
 
-// SetText makes key a text without an end.
+// SetText sets a key to a text without a TTL.
 func (r *Redis) SetText(now time.Time, key, value string) {
 	if r.s == nil {
 		r.s = &server{}
@@ -129,8 +128,8 @@ func (r *Redis) SetText(now time.Time, key, value string) {
 	r.s = x.s
 }
 
-// SetNew makes key a text that ends, unless the key is there, and reports whether it did. So
-// libraries take a lock that know no owners.
+// SetNew sets a key to a text with a TTL, unless the key exists. It reports whether it did. Libraries
+// without owners take a lock in this way.
 func (r *Redis) SetNew(now time.Time, key, value string, end time.Duration) bool {
 	if r.Exists(now, key) {
 		return false
@@ -140,8 +139,8 @@ func (r *Redis) SetNew(now time.Time, key, value string, end time.Duration) bool
 	return true
 }
 
-// Enter takes a lock as a client of Redisson does that has nothing of it: the hash has its field, and
-// a TTL. It returns in how long the lock ends that is in its way; 0 if it was taken.
+// Enter takes a lock as a client of Redisson does: it makes a hash with a field and a TTL. It returns 0, or
+// the TTL of the lock that another client holds.
 func (r *Redis) Enter(now time.Time, key, field string, lease time.Duration) time.Duration {
 	if r.s == nil {
 		r.s = &server{}
@@ -156,8 +155,8 @@ func (r *Redis) Enter(now time.Time, key, field string, lease time.Duration) tim
 	return 0
 }
 
-// Leave gives back what Enter took, and reports whether it was there. The caller publishes that the
-// lock is free.
+// Leave releases a lock that Enter took, and reports whether the lock still had the field. It publishes
+// nothing; the caller does.
 func (r *Redis) Leave(now time.Time, key, field string) bool {
 	if e := r.at(now, key); e == nil || e.find(field) < 0 {
 		return false
@@ -174,7 +173,7 @@ func (r *Redis) Text(now time.Time, key string) string {
 }
 
 // Fields returns the fields of a hash, the members of a sorted set or the elements of a list, in their
-// order, and in how long the key ends: negative if it does not, or if there is no such key.
+// order, and the TTL of the key. The TTL is negative if the key has none or does not exist.
 func (r *Redis) Fields(now time.Time, key string) (fields []string, ttl time.Duration) {
 	e := r.at(now, key)
 	if e == nil {
@@ -220,7 +219,7 @@ func (r *Redis) at(now time.Time, key string) *entry {
 	return r.s.entryAt(key, now.UnixMilli())
 }
 
-// String shows all that there is.
+// String shows all keys with their values.
 func (r *Redis) String() string {
 	if r.s == nil {
 		return ""

@@ -17,8 +17,8 @@ type rw struct {
 }
 
 const (
-	few     = 32 // fields that are all looked at
-	atATime = 16 // are drawn of more
+	few     = 32 // if there are no more fields, the scripts look at all of them
+	atATime = 16 // otherwise they draw this number of fields at a time
 	inAll   = 1024
 	looks   = 4096 // timeouts
 )
@@ -73,8 +73,8 @@ func (x *rw) bury(gone []string) {
 	}
 }
 
-// rest describes the lock without the fields that go: the mode, whether somebody
-// writes, and how long the longest reader may, which is endless if it is not known.
+// rest describes the lock as it will be without the fields gone: its mode, whether it has a writer, and
+// the longest time of a reader, which is endless if it is not known.
 func (x *rw) rest(gone []string) (mode string, writing bool, longest int64) {
 	x.bury(gone)
 	e := x.entryOf(x.key, hash)
@@ -116,19 +116,19 @@ func (x *rw) rest(gone []string) (mode string, writing bool, longest int64) {
 	return mode, writing, longest
 }
 
-// thinned reports whether a crowd was looked at because its caller is refused.
+// thinned reports whether the script has looked for dead fields because it refuses its caller.
 func (x *rw) thinned() bool {
 	if !x.crowded(nil) {
 		return false
 	}
 	mode, writing, longest := x.rest(nil)
-	x.settle(mode, writing, longest, "")
+	x.applyRest(mode, writing, longest, "")
 	return true
 }
 
-// settle makes the lock what rest has found, once the fields are gone. word is what
-// is told; "": as the mode was. It returns how many were told.
-func (x *rw) settle(mode string, writing bool, longest int64, word string) int64 {
+// applyRest gives the lock the mode and the TTL that rest has found, after the fields were removed. It
+// publishes word, or the message of the mode if word is empty, and returns how many subscribers got it.
+func (x *rw) applyRest(mode string, writing bool, longest int64, word string) int64 {
 	if writing || mode != "read" && mode != "write" {
 		return 0
 	}
@@ -170,7 +170,7 @@ func (x *rw) clean(owed []string) string {
 			x.del(x.timeout(f, 1))
 		}
 		if len(gone) > 0 || x.buried || was == "write" && !writing {
-			x.settle(was, writing, longest, "")
+			x.applyRest(was, writing, longest, "")
 		}
 		mode, _ = x.hget(x.key, "mode")
 	}
@@ -188,7 +188,7 @@ func (x *rw) keepsOut(mode, writer string) []any {
 		if writer == "" || !x.hasField(x.key, writer) {
 			return no(0, x.pttl(x.key))
 		}
-	case mode != "read" && x.exists(x.key): // another sort of lock
+	case mode != "read" && x.exists(x.key): // another kind of lock
 		return no(0, x.pttl(x.key))
 	case x.arg(4) == "1" && x.exists(x.writers):
 		return no(0, x.pttl(x.writers))
@@ -267,7 +267,7 @@ func rwReadRelease(e *exec) any {
 	mode, writing, longest := x.rest([]string{field})
 	x.hdel(x.key, field)
 	x.del(timeout)
-	return 1 + x.settle(mode, writing, longest, "")
+	return 1 + x.applyRest(mode, writing, longest, "")
 }
 
 func rwWriteRelease(e *exec) any {
@@ -278,7 +278,7 @@ func rwWriteRelease(e *exec) any {
 	}
 	mode, writing, longest := x.rest([]string{field})
 	x.hdel(x.key, field)
-	return 1 + x.settle(mode, writing, longest, "")
+	return 1 + x.applyRest(mode, writing, longest, "")
 }
 
 func rwWithdraw(x *exec) any {
@@ -344,7 +344,7 @@ func rwForce(e *exec) any {
 	if longest == 0 && !writing {
 		x.del(x.writers)
 	}
-	x.settle(mode, writing, longest, "1")
+	x.applyRest(mode, writing, longest, "1")
 	if others {
 		return int64(-2)
 	}

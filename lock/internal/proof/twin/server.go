@@ -41,7 +41,7 @@ func (e *entry) find(name string) int {
 	return slices.IndexFunc(e.pairs, func(p pair) bool { return p.name == name })
 }
 
-// server has the keys of a Redis. It is a value: a run makes a new one.
+// server has the keys of a Redis. It is a value: run does not change it, but returns a new server.
 type server struct {
 	entries []entry // by key
 }
@@ -99,7 +99,7 @@ type call struct {
 // run carries out one script at the time now of the server's clock. It returns the server
 // after the script, the reply, and the messages. hear returns how many subscribers a channel
 // has. A reply is nil, an int64, a string, a []any or a refusal.
-func run(s *server, now int64, c call, hear func(channel string) int64) (after *server, reply any, told []message) {
+func run(s *server, now int64, c call, hear func(channel string) int64) (after *server, reply any, published []message) {
 	if isLate(c, now) {
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
 	}
@@ -112,13 +112,13 @@ func run(s *server, now int64, c call, hear func(channel string) int64) (after *
 			if !ok {
 				panic(p)
 			}
-			after, reply, told = s, r, nil // a script that is refused changes nothing,
+			after, reply, published = s, r, nil // a script that is refused changes nothing,
 			switch {
 			case x.exhausted != "": // but that an exhausted counter has no TTL any more,
 				after = s.clone(now)
 				after.entryAt(x.exhausted, now).end = 0
 			case r == nonLocal: // or what it had done before it met a key that had gone
-				after, told = x.s, x.messages
+				after, published = x.s, x.messages
 			}
 		}
 	}()
@@ -128,8 +128,8 @@ func run(s *server, now int64, c call, hear func(channel string) int64) (after *
 
 // isLate is the whole rule of requests that expire: a script that takes or changes
 // something has a time of the server's clock after which it is not carried out.
-// A script that only reads has no such time, and neither has one that releases all of a field that
-// is never used again.
+// Two sorts of scripts have no such time: scripts that only read, and scripts that release a whole field,
+// which is never used again.
 func isLate(c call, now int64) bool { return c.notAfter != 0 && now > c.notAfter && expires(c) }
 
 // expires reports whether a call has a time after which it is not carried out.
@@ -344,7 +344,7 @@ func (x *exec) hset(key, field, value string) {
 	e.pairs = slices.Insert(e.pairs, i, pair{name: field, value: value})
 }
 
-// remove takes a field of a hash or a member of a sorted set away. A key without fields is
+// remove removes a field of a hash or a member of a sorted set. A key without fields is
 // removed.
 func (x *exec) remove(key string, k kind, name string) bool {
 	e := x.entryOf(key, k)
@@ -393,14 +393,14 @@ func (x *exec) zadd(key, name string, score float64) {
 	})
 }
 
-// counter returns the number at a key, or 0 if there is none.
+// counter returns the number at a key, or 0 if the key does not exist.
 func (x *exec) counter(key string) (n int64, there bool) {
 	value, ok := x.get(key)
 	if !ok {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
-	// INCRBY must understand it, and Lua has it as a float.
+	// INCRBY needs an integer, and Lua reads the number as a float.
 	if err != nil || strconv.FormatInt(n, 10) != value || strconv.FormatFloat(float64(n), 'f', 0, 64) != value {
 		panic(refusal("WRONGTYPE wheellock: " + key + " is no counter"))
 	}
@@ -413,8 +413,8 @@ var (
 	isEntries = regexp.MustCompile(`^\d{1,9}$`) // no owner enters a billion times
 )
 
-// least returns the least token: ARGV[i], or a token of the server's clock if the script knows
-// that. The least token of a counter that knows no time is 1.
+// least returns the least token: ARGV[i], or a token from the server's clock if the script knows
+// the clock. Without a clock, the least token is 1.
 func (x *exec) least(i int) float64 {
 	least, ok := x.number(i)
 	switch {
@@ -437,8 +437,8 @@ func (x *exec) lastToken(key string) (last float64, there bool) {
 	return last, there
 }
 
-// mustMint is lastToken of a script that mints without having asked first. Tokens would fall
-// if their counter ended, so minting takes its TTL away, also if it is refused.
+// mustMint is lastToken for a script that mints at once. If the counter expired, tokens would fall. So
+// minting removes the TTL of the counter, even if it is refused.
 func (x *exec) mustMint(key string) (last float64, there bool) {
 	x.entryOf(key, text)
 	x.exhausted = key
