@@ -139,7 +139,7 @@ func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
 }
 
 // TestAnUnansweredInnerUnlockLeavesNothingBehind: the inner Unlock is unknown
-// and never repeated; the outer one is the last all the same.
+// and never repeated. The outer Unlock still releases the lock.
 func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -171,8 +171,8 @@ func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 	require.Zero(t, c.Stats().Held)
 }
 
-// What Redis says is told by its words alone, and these differ from version to
-// version.
+// TestEveryVersionsWordsAreUnderstood: only the text of an error says what it means, and the texts differ
+// between versions.
 func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 	t.Parallel()
 	const (
@@ -182,7 +182,7 @@ func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 	)
 	type kind int
 	const (
-		passing kind = iota // not known what became of it; tried again
+		passing kind = iota // the outcome is unknown; the client tries again
 		final               // a refusal
 		notALock
 		forgotten // the script is sent as text
@@ -278,7 +278,7 @@ func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 	}
 }
 
-// adviceFor is how an error ends that Redis' refusal is the cause of.
+// adviceFor returns the last part of an error whose cause is this refusal of Redis.
 func adviceFor(refusal string) string {
 	switch {
 	case strings.Contains(strings.ToLower(refusal), "pass") || strings.HasPrefix(refusal, "NOAUTH"):
@@ -289,7 +289,8 @@ func adviceFor(refusal string) string {
 	return ": fix the cause, because retrying will not help$"
 }
 
-// A demoted master is left, so that the next dial can find the new one.
+// TestAMasterThatIsNoneIsLeftWhateverItsVersion: the client closes its connections to a demoted master,
+// so that the next dial can find the new one.
 func TestAMasterThatIsNoneIsLeftWhateverItsVersion(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -303,7 +304,7 @@ func TestAMasterThatIsNoneIsLeftWhateverItsVersion(t *testing.T) {
 			return faultproxy.Answer(redis.Error("ERR unknown command"))
 		})
 		c := fixture.ClientOver(t, p, lock.Config{Connections: 1})
-		require.Eventually(t, func() bool { // a try within the pause between two dials does not dial
+		require.Eventually(t, func() bool { // a try during the pause between two dials does not dial
 			_, err := c.Mutex("m").TryLock(t.Context())
 			require.ErrorIs(t, err, lock.ErrUnknown)
 			require.ErrorContains(t, err, text)
@@ -313,7 +314,7 @@ func TestAMasterThatIsNoneIsLeftWhateverItsVersion(t *testing.T) {
 }
 
 // TestAnAnswerThatIsNoneIsUnknownNotALoss: a proxy between client and server, or
-// a server that is none, may answer anything.
+// a program that is no Redis, may answer anything.
 func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -352,7 +353,8 @@ func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
 	}
 }
 
-// TestAnOddAnswerLosesNoReaderAndNoPermit is the same for their scripts.
+// TestAnOddAnswerLosesNoReaderAndNoPermit: an odd answer to a script of a reader or a permit is unknown,
+// too.
 func TestAnOddAnswerLosesNoReaderAndNoPermit(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -399,8 +401,8 @@ func TestAnOddAnswerLosesNoReaderAndNoPermit(t *testing.T) {
 	}
 }
 
-// TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered: the later of two could
-// come first.
+// TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered, because Redis could carry
+// them out in the other order.
 func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -436,7 +438,7 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrNotHeld)
 }
 
-// hostile are answers that end a process, or fill its memory, where they are believed.
+// hostile are answers that would crash a careless client, or fill its memory.
 var hostile = []string{
 	"*4000000000\r\n",
 	"$1099511627776\r\n",
@@ -449,8 +451,8 @@ var hostile = []string{
 	"HTTP/1.1 400 Bad Request\r\n\r\n",
 }
 
-// TestAHostileAnswerEndsNoProcess: whatever is asked, and whatever is said then, the client
-// gives the connection up and goes on with another one.
+// TestAHostileAnswerEndsNoProcess: whatever the request and the hostile answer are, the client closes the
+// connection and goes on with another one.
 func TestAHostileAnswerEndsNoProcess(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -483,8 +485,8 @@ func TestAHostileAnswerEndsNoProcess(t *testing.T) {
 	}
 }
 
-// useAll goes through what a client asks, a renewal among them if that is wanted. It waits
-// for what another client holds.
+// useAll makes a client send every kind of request, with a renewal if renewed is set. It also waits for
+// a lock that another client holds.
 func useAll(t *testing.T, c, other *lock.Client, renewed bool) error {
 	ctx := bounded.Context(t)
 	if _, err := other.Mutex(t.Name()).LockFor(ctx, lock.MinLease); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// behindName is two processes that know a master by one name each, and its heir.
+// behindName has two processes, a master and its heir. Each process reaches the master by a name.
 type behindName struct {
 	t              *testing.T
 	master, heir   *redistest.Server

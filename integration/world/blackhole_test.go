@@ -24,7 +24,7 @@ import (
 type blackHole struct {
 	mu    sync.Mutex    // guards what follows
 	delay time.Duration // of each answer
-	until time.Time     // nothing passes before
+	until time.Time     // nothing passes before this time
 	since time.Time     // connections made before this are dead for good
 	dials []time.Time   // when each began
 }
@@ -76,7 +76,7 @@ func (h *blackHole) pool(s *redistest.Server) *redis.Pool {
 		h.dials = append(h.dials, time.Now())
 		h.mu.Unlock()
 		if h.isDead(time.Now()) {
-			<-ctx.Done() // an unanswered SYN
+			<-ctx.Done() // the dial gets no answer
 			return nil, ctx.Err()
 		}
 		conn, err := s.DialContext(ctx, redis.DialReadTimeout(0), redis.DialWriteTimeout(0))
@@ -94,7 +94,7 @@ type holeConn struct {
 	made time.Time
 
 	mu      sync.Mutex // guards what follows
-	pending [][]any    // sent and not flushed
+	pending [][]any    // sent but not flushed
 	flushed time.Time
 	lost    bool
 	shut    bool
@@ -115,7 +115,7 @@ func (c *holeConn) Send(cmd string, args ...any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := append([]any{cmd}, args...)
-	for i, arg := range p { // after Send the caller may write to them again
+	for i, arg := range p { // the caller may reuse its buffers after Send
 		if b, ok := arg.([]byte); ok {
 			p[i] = bytes.Clone(b)
 		}
@@ -178,7 +178,7 @@ func (c *holeConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any,
 	return c.ReceiveWithTimeout(d)
 }
 
-// inVirtual runs f with n held locks across a hole, in virtual time.
+// inVirtual runs f in virtual time, with n held locks of a client behind a blackHole.
 func inVirtual(t *testing.T, n int, cfg lock.Config, f func(*testing.T, *blackHole, *redistest.Server, *lock.Client, []*lock.Held)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,14 +205,14 @@ func inVirtual(t *testing.T, n int, cfg lock.Config, f func(*testing.T, *blackHo
 }
 
 func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
-	rounds := 15 // the dispatchers are at another point of their I/O at each end
+	rounds := 15 // in each round the hole begins at another point of the renewals
 	if fixture.IsBrief() {
 		rounds = 3
 	}
 	for _, cfg := range []lock.Config{
 		{},
 		{IOTimeout: 3 * time.Second}, // a tenth of the lease: the longest
-		{Lease: time.Second},         // its IOTimeout is a tenth too
+		{Lease: time.Second},         // the default IOTimeout is also a tenth of the lease
 	} {
 		t.Run(fmt.Sprintf("lease=%v timeout=%v", cfg.Lease, cfg.IOTimeout), func(t *testing.T) {
 			cfg.MaxBatch = 50
@@ -241,8 +241,8 @@ func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
 	}
 }
 
-// TestInABlackHoleTheNextDialIsNeverFar: each dial that begins in the hole is in vain, however
-// soon the hole ends, so the next one must not be far. A hedge begins a thirtieth of the lease
+// TestInABlackHoleTheNextDialIsNeverFar: a dial that begins in the hole fails, even if the hole ends soon
+// after. So the next dial must come soon. A hedge begins a thirtieth of the lease
 // after the one before.
 func TestInABlackHoleTheNextDialIsNeverFar(t *testing.T) {
 	inVirtual(t, 300, lock.Config{MaxBatch: 50}, func(t *testing.T, h *blackHole, _ *redistest.Server, _ *lock.Client, _ []*lock.Held) {
@@ -259,9 +259,9 @@ func TestInABlackHoleTheNextDialIsNeverFar(t *testing.T) {
 	})
 }
 
-// TestRenewalDoesNotWaitForADeadConnection: all connections die without a
-// word, and new ones work. The next renewal takes a hedge, a thirtieth of the
-// lease, and not IOTimeout.
+// TestRenewalDoesNotWaitForADeadConnection: all connections die
+// silently, but new ones work. The next renewal is late by the time of a hedge, a thirtieth of the lease,
+// and not by IOTimeout.
 func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
 	inVirtual(t, 1000, lock.Config{IOTimeout: 3 * time.Second}, func(t *testing.T, h *blackHole, _ *redistest.Server, c *lock.Client, helds []*lock.Held) {
 		time.Sleep(time.Minute)
@@ -278,13 +278,13 @@ func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
 	})
 }
 
-// TestASlowLinkIsNotProbed: answers that take longer than a hedge, always, are
-// no reason for more connections.
+// TestASlowLinkIsNotProbed: if all answers take longer than the time of a hedge, the client does not dial
+// more connections.
 func TestASlowLinkIsNotProbed(t *testing.T) {
 	fixture.SkipSlow(t)
 	inVirtual(t, 100, lock.Config{Lease: 3 * time.Second}, func(t *testing.T, h *blackHole, _ *redistest.Server, c *lock.Client, _ []*lock.Held) {
 		h.delayAnswers(150 * time.Millisecond)
-		time.Sleep(10 * time.Second) // it learns
+		time.Sleep(10 * time.Second) // the client learns how slow answers are
 		h.delayAnswers(150 * time.Millisecond)
 		time.Sleep(10 * time.Minute)
 		require.Empty(t, h.dialTimes())

@@ -54,8 +54,8 @@ func TestPasswordAndDatabaseOfThePoolsDialAreUsed(t *testing.T) {
 	}
 }
 
-// TestWhoHasNotLoggedInIsToldSo, by one error, whatever is asked for: a server that wants
-// a password says something else of requests with many arguments.
+// TestWhoHasNotLoggedInIsToldSo: every call returns the same error, although a server that wants a
+// password has another error text for requests with many arguments.
 func TestWhoHasNotLoggedInIsToldSo(t *testing.T) {
 	onRedis(t)
 	s := fixture.Start(t, redistest.Options{Password: "secret"})
@@ -159,8 +159,8 @@ func TestAnExhaustedOrClosedPoolDoesNotHinderTheEngine(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// redigo does not tell whether a pool is closed; the engine needs nothing of
-// it but its dial function.
+// TestAPoolThatIsClosedAlreadyIsDialledAllTheSame: redigo does not tell whether a pool is closed, and the
+// client uses only its dial function.
 func TestAPoolThatIsClosedAlreadyIsDialledAllTheSame(t *testing.T) {
 	s := onRedis(t)
 	for _, maxActive := range []int{0, 8} { // without and with Wait's channel
@@ -174,7 +174,7 @@ func TestAPoolThatIsClosedAlreadyIsDialledAllTheSame(t *testing.T) {
 	}
 }
 
-// closeNotifier is a connection that says when the engine gave it up.
+// closeNotifier is a connection that tells the test when the client closes it.
 type closeNotifier struct {
 	redis.ConnWithTimeout
 	once   *sync.Once

@@ -23,17 +23,17 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// errNobody is the error of a dial to a server that refuses connections.
+// errNobody is the error of a refused dial.
 var errNobody = errors.New("connection refused")
 
-// closedConn is a connection that its server has closed after it had accepted it.
+// closedConn returns a connection that its server has accepted and closed.
 func closedConn() (redis.Conn, error) {
 	ours, theirs := net.Pipe()
 	theirs.Close()
 	return redis.NewConn(ours, 0, 0), nil
 }
 
-// unreachable is a virtual server that can be made to take no connections. It counts the dials.
+// unreachable is a virtual server that can stop accepting connections. It counts dials.
 type unreachable struct {
 	*redistest.Server
 	dial  atomic.Pointer[func() (redis.Conn, error)] // of a server that takes no connections
@@ -60,7 +60,7 @@ func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
 		"closes":  closedConn,
 	} {
 		unsent := func(t *testing.T, err error) {
-			if way == "refuses" { // else the request was written
+			if way == "refuses" { // otherwise the request was written
 				require.ErrorIs(t, err, lock.ErrNotSent)
 				require.ErrorIs(t, err, errNobody)
 				require.NotErrorIs(t, err, lock.ErrUnknown)
@@ -134,9 +134,9 @@ func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
 // with TLS. It can hold back the answer to the command.
 type slowConn struct {
 	redis.ConnWithTimeout
-	after    string        // the command
+	after    string        // the command after which it is slow
 	sent     chan struct{} // of capacity 1: a token says that it was sent
-	answered chan struct{} // closed when it may be answered
+	answered chan struct{} // closed when the answer may come
 	closing  chan struct{} // of capacity 1: a token says that Close was called
 	closed   chan struct{} // closed when Close may go on
 
@@ -243,7 +243,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 				second <- err
 			}()
 			select {
-			case <-second: // whatever it says
+			case <-second: // its result does not matter
 			case <-time.After(time.Minute):
 				release()
 				t.Error("TryLock waits for a connection to close")
@@ -332,8 +332,8 @@ func TestConnectionsForRenewalAreDialledWithTheFirstHold(t *testing.T) {
 	require.NoError(t, fixed.Unlock(t.Context()))
 }
 
-// TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold: the connections that are there
-// stay logged in, and those for renewal are among them.
+// TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold: connections stay logged in,
+// and the connections for renewal are made with the first lock.
 func TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.Users)
@@ -374,7 +374,7 @@ func TestAReEntryPausesWhileRedisIsGone(t *testing.T) {
 				pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 					c, err := link.Pool().DialContext(ctx)
 					if err != nil && failed.Add(1) == 1000 {
-						cancel() // or it never ends: virtual time does not go on
+						cancel() // otherwise the test would never end, because virtual time stands still
 					}
 					return c, err
 				}}

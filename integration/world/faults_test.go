@@ -18,7 +18,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// faults befall a third of the calls of one script, at random, until they end.
+// faults makes a third of the calls of one script fail, at random, until stop is called.
 type faults struct {
 	target string // immutable: the script
 
@@ -31,7 +31,7 @@ func newFaults(target string) *faults {
 	return &faults{target: target, rng: rand.New(rand.NewPCG(1, uint64(len(target))))}
 }
 
-// decide is a Config.Decide for holders whose lease is faultyLease.
+// decide is the Decide function of a proxy. The holders' lease is faultyLease.
 func (f *faults) decide(c faultproxy.Command) faultproxy.Fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,12 +40,12 @@ func (f *faults) decide(c faultproxy.Command) faultproxy.Fate {
 	}
 	all := []faultproxy.Fate{
 		faultproxy.LoseRequest, faultproxy.LoseReply, faultproxy.Twice, faultproxy.AfterThree,
-		faultproxy.Late(faultyLease * 5 / 4), // its lease would have expired
+		faultproxy.Late(faultyLease * 5 / 4), // by then the lease would have expired
 	}
 	return all[f.rng.IntN(len(all))]
 }
 
-// stop ends them.
+// stop ends the faults.
 func (f *faults) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +61,7 @@ type reliance struct {
 	token    int64
 }
 
-// ledger collects the times of one lock.
+// ledger collects the times in which the holders of one lock relied on it.
 type ledger struct {
 	mu    sync.Mutex
 	times []reliance
@@ -95,7 +95,7 @@ func (l *ledger) rely(held *lock.Held, who string, work func()) {
 	from := time.Now()
 	select {
 	case <-held.Done():
-		return // it was lost on its way here
+		return // it was already lost
 	default:
 	}
 	token := held.Token()
@@ -165,8 +165,8 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 	}
 }
 
-// oneRound locks, re-enters now and then, and unlocks; it returns what a user
-// must not see.
+// oneRound locks, re-enters now and then, and unlocks. It returns an error that a
+// user must not see.
 func oneRound(ctx context.Context, c *lock.Client, name, who string, rng *rand.Rand, l *ledger) error {
 	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -189,7 +189,7 @@ func oneRound(ctx context.Context, c *lock.Client, name, who string, rng *rand.R
 		}
 		err := h.Unlock(ctx)
 		for h == inner && errors.Is(err, lock.ErrUnknown) {
-			err = h.Unlock(ctx) // else it counts, and the outer one is not the last
+			err = h.Unlock(ctx) // otherwise it still counts, and the outer Unlock would not be the last
 		}
 		if err != nil && !fixture.IsAny(err, lock.ErrLost, lock.ErrUnknown) {
 			return fmt.Errorf("unlock: %w", err)

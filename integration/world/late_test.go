@@ -19,16 +19,16 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// A server is used with time limits, and without, as it is by a user who may not ask for
-// the time. Without them each of these tests sees the fault that the limits are against.
+// withAndWithoutLimits runs f twice. Without limits, the user has no right to TIME, so requests carry no
+// time limit, and the test must see the fault that the limits prevent.
 func withAndWithoutLimits(t *testing.T, f func(t *testing.T, limits bool)) {
 	t.Run("limits", func(t *testing.T) { t.Parallel(); f(t, true) })
 	t.Run("no limits", func(t *testing.T) { t.Parallel(); f(t, false) })
 }
 
 // lateClient returns a client whose connections lead through a proxy. The first calls of the
-// script code, this number of them, arrive after d. Calls of the scripts in never do not arrive.
-// seen counts the calls of code. A client without limits may not ask for the time.
+// script code arrive after d; calls is their number. Calls of the scripts in never do not arrive.
+// seen counts the calls of code. Without limits, the client may not send TIME.
 func lateClient(t *testing.T, s *redistest.Server, limits bool, code string, calls int64, d time.Duration, never ...string) (c *lock.Client, seen *atomic.Int64) {
 	seen = new(atomic.Int64)
 	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
@@ -63,16 +63,16 @@ func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			withAndWithoutLimits(t, func(t *testing.T, limits bool) {
-				// The script is known to the server, so that the very first call would run.
+				// The server has the script, so the very first call would be carried out.
 				key := fixture.KeyOf(t)
 				held, err := kind.of(fixture.ClientOf(t, s, lock.Config{}), key).Lock(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, held.Unlock(t.Context()))
 
-				// A slow test sees its effect too, because nothing removes it.
+				// Its effect stays, so a slow test sees it too.
 				c, seen := lateClient(t, s, limits, kind.script, 1, 2*time.Second, "release", "fair_release", "rw_read_release", "rw_write_release")
 				begun := time.Now()
-				for seen.Load() == 0 { // a busy machine may not have sent it in so short a time
+				for seen.Load() == 0 { // on a busy machine the request may not have been sent in time
 					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 					begun = time.Now()
 					_, err = kind.of(c, key).TryLock(ctx)
@@ -80,7 +80,7 @@ func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 					require.Error(t, err)
 				}
 				ghost, limit := false, 4*time.Second
-				if !limits { // it comes, and on a busy machine later
+				if !limits { // the lock appears, later on a busy machine
 					limit = time.Minute
 				}
 				for !ghost && time.Since(begun) < limit {
@@ -93,7 +93,7 @@ func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 	}
 }
 
-// TestALateGuardChangesNothing: one that was run after it has another value there.
+// TestALateGuardChangesNothing: the value of a later Guard stays.
 func TestALateGuardChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -119,8 +119,8 @@ func TestALateGuardChangesNothing(t *testing.T) {
 	})
 }
 
-// TestALateReentryBringsNoCountBack: one more than there are Helds would keep the lock
-// after the last Unlock but for the release of the field.
+// TestALateReentryBringsNoCountBack: a late re-entry must not make the count larger than the number of
+// Helds.
 func TestALateReentryBringsNoCountBack(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -145,8 +145,8 @@ func TestALateReentryBringsNoCountBack(t *testing.T) {
 	})
 }
 
-// TestALateCopyIsNotCarriedOutAgain: what semaphores and latches are asked is remembered
-// for 30 s, and a copy comes after that.
+// TestALateCopyIsNotCarriedOutAgain: Redis remembers requests to semaphores and latches for
+// 30 s, and this copy arrives later.
 func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
 	if fixture.IsBrief() {
 		t.Skip("WHEELLOCK_FAULTS=all, for it takes half a minute")
@@ -187,12 +187,12 @@ func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
 }
 
 // TestAnExtensionWhoseAnswerIsLostEndsWithItsHold: Redis keeps the key for the
-// extended lease, but the holder is told at the end of the lease that it knows.
+// extended lease, but the client does not know, so the holder loses the lock at the end of the old lease.
 func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	for _, code := range []*script.Script{script.Reenter, script.RwReadReenter, script.PermitExtend} {
-		fixture.Do(t, s, "SCRIPT", "LOAD", code.Text()) // the answer that is lost is not NOSCRIPT
+		fixture.Do(t, s, "SCRIPT", "LOAD", code.Text()) // so that the lost answer is not NOSCRIPT
 	}
 	for name, lockFor := range map[string]func(c *lock.Client, key string) (*lock.Held, error){
 		"mutex": func(c *lock.Client, key string) (*lock.Held, error) {
@@ -232,7 +232,7 @@ func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 			require.ErrorIs(t, held.Extend(ctx, time.Hour), lock.ErrUnknown)
 			<-held.Done()
 			require.Eventually(t, func() bool {
-				if name == "permit" { // one that has expired may still have its key
+				if name == "permit" { // the key of an expired permit may still exist
 					info, err := c.PermitSemaphore(key).Inspect(t.Context())
 					return err == nil && info.Taken == 0
 				}
@@ -242,8 +242,8 @@ func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 	}
 }
 
-// TestAHandOverWhoseAnswerIsLostLeavesNoLock: afterwards the server cannot be reached for
-// as long as Unlock tries.
+// TestAHandOverWhoseAnswerIsLostLeavesNoLock, although the server then cannot be reached until
+// Unlock gives up.
 func TestAHandOverWhoseAnswerIsLostLeavesNoLock(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -279,17 +279,17 @@ func TestAHandOverWhoseAnswerIsLostLeavesNoLock(t *testing.T) {
 	require.Less(t, time.Since(begun), 20*time.Second, "it did not wait for the end of a lease")
 }
 
-// TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered: the one that is sent when its
-// acquisition cannot be carried out any more is lost with its answer.
+// TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered. The last release is the one that is
+// sent when the acquisition cannot be carried out any more. Here it is lost twice.
 func TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	fixture.Do(t, s, "SCRIPT", "LOAD", script.Release.Text()) // one call is one release
+	fixture.Do(t, s, "SCRIPT", "LOAD", script.Release.Text()) // so that one release is one call
 	var releases atomic.Int64
 	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 		switch c.Script {
 		case "acquire":
-			return faultproxy.HangUp // unknown at once, and long before its time is over
+			return faultproxy.HangUp // the outcome is unknown at once, long before the time limit
 		case "release":
 			if n := releases.Add(1); n == 2 || n == 3 {
 				return faultproxy.HangUp
@@ -303,13 +303,14 @@ func TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered(t *testing.T) {
 	require.Eventually(t, func() bool { return releases.Load() >= 4 }, time.Minute, time.Millisecond)
 }
 
-// TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce: Close waits for the others.
+// TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce: it counts once among the fields that are owed, so
+// Close still waits for the other fields.
 func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
 	s := onRedis(t)
 	for _, code := range []*script.Script{script.Acquire, script.Release} {
-		fixture.Do(t, s, "SCRIPT", "LOAD", code.Text()) // one call is one request
+		fixture.Do(t, s, "SCRIPT", "LOAD", code.Text()) // so that one request is one call
 	}
 	first, second := fixture.KeyOf(t), fixture.KeyOf(t)+":second"
 	var releases, givenUp atomic.Int64
@@ -318,7 +319,7 @@ func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 		case c.Script == "acquire" && slices.Contains(c.Args, second):
 			return faultproxy.LoseReply
 		case c.Script == "acquire":
-			return faultproxy.HangUp // unknown at once, and long before its time is over
+			return faultproxy.HangUp // the outcome is unknown at once, long before the time limit
 		case c.Script == "release" && slices.Contains(c.Args, first) && releases.Add(1) > 1:
 			givenUp.Store(time.Now().UnixNano())
 			return faultproxy.HangUp
@@ -328,7 +329,7 @@ func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 500 * time.Millisecond, UnlockTimeout: time.Minute, FailFast: true})
 	_, err := c.Mutex(first).TryLockFor(t.Context(), time.Second)
 	require.ErrorIs(t, err, lock.ErrUnknown)
-	// It is released again when its acquisition cannot come any more, until its lease is over.
+	// The field is released again when its acquisition cannot be carried out any more, until its lease ends.
 	require.Eventually(t, func() bool {
 		return releases.Load() > 1 && time.Since(time.Unix(0, givenUp.Load())) > time.Second
 	}, time.Minute, time.Millisecond)
@@ -355,7 +356,7 @@ type counters struct {
 	sem     *lock.Semaphore
 	permits *lock.PermitSemaphore
 	latch   *lock.CountDownLatch
-	ids     []string // of two permits that are taken, if the key had 5 before
+	ids     []string // the ids of two permits that are taken, if the key had 5 permits before
 }
 
 // TestACallThatIsSentAgainTakesPlaceOnce: Redis carries a request out and its answer

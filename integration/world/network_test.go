@@ -54,8 +54,8 @@ func TestLockRetriesUnknownOutcomesUntilItHasTheLock(t *testing.T) {
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
-// TestAnAcquisitionThatComesAfterItsReleaseIsReleased: its caller has left, and the field
-// was released before it was there. No other client must wait until its lease ends.
+// TestAnAcquisitionThatComesAfterItsReleaseIsReleased: the caller has left, and the client sent
+// the release before Redis had the field. No other client must wait until its lease ends.
 func TestAnAcquisitionThatComesAfterItsReleaseIsReleased(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script string
@@ -103,7 +103,7 @@ func TestAnAcquisitionThatComesAfterItsReleaseIsReleased(t *testing.T) {
 			p.LetThrough()
 			bounded.Until(t, p.HasSettled)
 			if name == "permits" {
-				bounded.Until(t, func() bool { return fixture.Int(t, s, "GET", key) == 2 }) // a minute between two releases at most
+				bounded.Until(t, func() bool { return fixture.Int(t, s, "GET", key) == 2 }) // at most a minute passes between two releases
 				return
 			}
 			fixture.AwaitGone(t, s, key)
@@ -111,8 +111,8 @@ func TestAnAcquisitionThatComesAfterItsReleaseIsReleased(t *testing.T) {
 	}
 }
 
-// TestAWaiterOfThisClientDoesNotWaitForASlowRelease: the release was carried out, its
-// answer is lost, and Unlock goes on asking. The lock is free all the same.
+// TestAWaiterOfThisClientDoesNotWaitForASlowRelease: the release was carried out, but
+// its answer is lost. The waiter takes the free lock while Unlock still asks.
 func TestAWaiterOfThisClientDoesNotWaitForASlowRelease(t *testing.T) {
 	s := onRedis(t)
 	var lose atomic.Pointer[string] // the field whose release is not answered

@@ -26,7 +26,7 @@ func asLocker(t *testing.T, addr string, dials *atomic.Int64) *redis.Pool {
 	}}
 }
 
-// A refused PING is an answer: it says that the connection lives.
+// TestAPubSubConnectionWhosePINGIsRefusedLives, because a refusal is an answer too.
 func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.ChannelRights)
@@ -63,8 +63,8 @@ func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// What says nothing of a channel must not be taken for life where no channel can
-// be had.
+// TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime: answers to pings must not count as a sign that
+// subscribing works.
 func TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.ChannelRights)

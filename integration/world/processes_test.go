@@ -30,7 +30,8 @@ type contest struct {
 	Leads               bool
 }
 
-// leaderMain is what a child does that leads; nil where no process can be stopped.
+// leaderMain is the main function of a child that leads. It is nil on systems where a process cannot be
+// stopped.
 var leaderMain func(contest) error
 
 type contestResult struct {
@@ -38,7 +39,7 @@ type contestResult struct {
 	Longest time.Duration // wait for one turn
 }
 
-// childMain takes turns until all together have had enough.
+// childMain takes turns until all processes together have had Until turns.
 func childMain(arg string) error {
 	var con contest
 	if err := json.Unmarshal([]byte(arg), &con); err != nil {
@@ -101,7 +102,7 @@ func childMain(arg string) error {
 	return json.NewEncoder(os.Stdout).Encode(sum)
 }
 
-// startTogether returns when all processes have come so far.
+// startTogether waits until all processes have called it.
 func (con contest) startTogether(conn redis.Conn) error {
 	defer conn.Close()
 	n, err := redis.Int(conn.Do("INCR", con.Name+":ready"))
@@ -114,8 +115,8 @@ func (con contest) startTogether(conn redis.Conn) error {
 	return err
 }
 
-// A busy machine can put one process at a disadvantage for the while of a
-// contest, but not in three.
+// TestTwentyProcessesOfFiftyWaitersShareALockFairly has three tries, because a busy machine can slow one
+// process down for a whole contest.
 func TestTwentyProcessesOfFiftyWaitersShareALockFairly(t *testing.T) {
 	fixture.SkipSlow(t)
 	s := onRedis(t)

@@ -32,13 +32,13 @@ var (
 
 // TestRedLockSurvivesAnyTwoStoppedOrKilledServers of five: a hold goes on past
 // its lease, others do not get in, the lock goes from process to process, and a
-// server that comes back empty does not vote. To cut two, as a network does, is
-// the next test's.
+// server that comes back empty does not vote. The next test
+// cuts the network instead.
 func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 	fixture.SkipSlow(t)
 	fixture.SkipSimulated(t)
 	// Not parallel to other tests, which would lose leases beside this number of servers.
-	const sets = 2 // which pairs is drawn, so all come in the course of time
+	const sets = 2 // the pairs are drawn, so other runs have other pairs
 	servers := fixture.Servers(t, 5*sets)
 	fixture.AwaitVotes(t, redLease, servers...)
 	var pairs [][]int
@@ -85,7 +85,7 @@ func surviveOutage(t *testing.T, a, b *fixture.RedFleet, l *multiLedger, pair []
 			for _, i := range pair {
 				require.NoError(t, o.down(a.Servers[i]))
 			}
-			// A lease goes by, in which the two are lost, and the whole is not.
+			// A lease passes. The hold loses the two members, but goes on.
 			require.Eventually(t, func() bool { return held.Members() <= 3 }, time.Minute, 5*time.Millisecond)
 			a.AwaitRenewals(t, 1, fixture.OthersOf(pair...)...)
 			_, err := b.Lock.TryLock(ctx)
@@ -111,7 +111,7 @@ func surviveOutage(t *testing.T, a, b *fixture.RedFleet, l *multiLedger, pair []
 		if !o.empty {
 			return
 		}
-		// They have been up for less than a lease, so their votes do not count.
+		// The two servers have been up for less than a lease, so they do not vote.
 		for refused := 0; refused < 2 && time.Since(began) < time.Second; {
 			got, err := a.Lock.TryLock(ctx)
 			var q *lock.QuorumError
@@ -121,7 +121,7 @@ func surviveOutage(t *testing.T, a, b *fixture.RedFleet, l *multiLedger, pair []
 				_ = got.Unlock(ctx)
 				return
 			case errors.As(err, &q) && q.NoVote == 0 && q.Acquired == 0:
-				time.Sleep(20 * time.Millisecond) // they are not heard yet
+				time.Sleep(20 * time.Millisecond) // they have not answered yet
 			case errors.As(err, &q) && time.Since(began) < time.Second:
 				require.True(t, q.Acquired == 0 || !next.Valid(), "%v", err)
 				refused = q.NoVote
@@ -148,8 +148,8 @@ func loseToStoppedMajority(t *testing.T, f *fixture.RedFleet) {
 	require.ErrorIs(t, held.Unlock(bounded.Context(t)), lock.ErrLost)
 }
 
-// loseThoughMembersCameBack: they have no part in a hold that began without
-// them, however long it lasts; with one more gone there is no quorum.
+// loseThoughMembersCameBack loses a hold that began without two members. These never become a part of
+// the hold, so the loss of one more member ends it.
 func loseThoughMembersCameBack(t *testing.T, f *fixture.RedFleet) {
 	ctx := bounded.Context(t)
 	for _, i := range []int{1, 4} {
@@ -168,8 +168,8 @@ func loseThoughMembersCameBack(t *testing.T, f *fixture.RedFleet) {
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 }
 
-// TestRedLockSurvivesAnyTwoCutMembers: each pair is cut from a holder, and then
-// from one who wants the lock next.
+// TestRedLockSurvivesAnyTwoCutMembers: each pair is cut off from a holder, and
+// then from the process that wants the lock next.
 func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -188,7 +188,7 @@ func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 				held := f.LockOnAll(t)
 				require.Equal(t, 5, fixture.CountHaving(t, servers, name))
 				f.Cut(i, j)
-				// The two are lost, the whole is not.
+				// The hold loses the two members, but goes on.
 				require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, name) == 3 }, time.Minute, 5*time.Millisecond)
 				f.AwaitRenewals(t, 2, fixture.OthersOf(i, j)...)
 				require.True(t, held.Valid())
@@ -297,7 +297,7 @@ func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 	require.Eventually(t, func() bool { return fixture.CountHaving(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
-// multiLedger collects the times in which holders relied on the whole.
+// multiLedger is a ledger of MultiHelds.
 type multiLedger struct{ ledger }
 
 func (l *multiLedger) rely(held *lock.MultiHeld, who string, work func()) {
@@ -318,7 +318,7 @@ func (l *multiLedger) check(t *testing.T) {
 	require.NotEmpty(t, l.times)
 	slices.SortFunc(l.times, func(a, b reliance) int { return a.from.Compare(b.from) })
 	for i := range l.times {
-		l.times[i].token = int64(i) // it has none: only the times are checked
+		l.times[i].token = int64(i) // a MultiHeld has no token, so only the times are checked
 	}
 	l.ledger.check(t)
 	t.Logf("%d holds", len(l.times))

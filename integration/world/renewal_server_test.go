@@ -15,8 +15,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// TestAStoppedServerLosesEachHoldOnce: at SIGSTOP it takes connections and bytes, answers
-// nothing, and its TTLs run on.
+// TestAStoppedServerLosesEachHoldOnce: a server that was stopped by SIGSTOP still accepts
+// connections and bytes, but does not answer, and its TTLs run on.
 func TestAStoppedServerLosesEachHoldOnce(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -45,7 +45,7 @@ func TestTrustEndsBeforeAStoppedServerWouldExpireTheKey(t *testing.T) {
 	helds := fixture.LockAll(t, c, fixture.Names("m", 100))
 	fixture.AwaitRenewed(t, c, 100)
 	began := time.Now()
-	ttl := fixture.PTTL(t, s, helds["m0"].Name()) // what is renewed after that lives for longer
+	ttl := fixture.PTTL(t, s, helds["m0"].Name()) // later renewals only make TTLs longer
 	require.NoError(t, s.Pause())
 	bounded.Receive(t, helds["m0"].Done())
 	told := time.Since(began)
@@ -89,7 +89,7 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 			helds := fixture.LockAll(t, c, fixture.Names("m", 1000))
 			fixture.AwaitRenewed(t, c, 100)
 			state.begin(t, s)
-			time.Sleep(300 * time.Millisecond) // some renewals fall into it
+			time.Sleep(300 * time.Millisecond) // long enough for some renewals
 			state.end(t, s)
 			fixture.AwaitRenewed(t, c, 1000)
 			require.Empty(t, c.Stats().Renewal.Lost)
@@ -100,8 +100,8 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 	}
 }
 
-// TestOneKeyThatRedisRefusesCostsOnlyItself: an ACL that lost the right to one
-// lock makes every batch with it fail as a whole.
+// TestOneKeyThatRedisRefusesCostsOnlyItself: without the right to the key of
+// one lock, every batch with this lock fails as a whole.
 func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 	}
 }
 
-// TestAKeyOfTheWrongTypeCostsOnlyItself and is told as gone.
+// TestAKeyOfTheWrongTypeCostsOnlyItself: its hold is lost, because the lock is gone.
 func TestAKeyOfTheWrongTypeCostsOnlyItself(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -142,7 +142,7 @@ func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	ctx := bounded.Context(t)
-	clients := map[*lock.Held]*lock.Client{} // one each: all are seen to be tried
+	clients := map[*lock.Held]*lock.Client{} // a client for each hold, so that the test sees a try of each
 	hold := func(take func(*lock.Client) (*lock.Held, error)) *lock.Held {
 		c := fixture.ClientOf(t, s, lock.Config{Lease: 15 * time.Second})
 		held, err := take(c)
@@ -159,7 +159,7 @@ func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 		return c.PermitSemaphore("permits").Acquire(ctx, 1)
 	})
 	fixture.Do(t, s, "FLUSHALL")
-	fixture.Do(t, s, "REPLICAOF", "127.0.0.1", "1") // not that it reaches one
+	fixture.Do(t, s, "REPLICAOF", "127.0.0.1", "1") // there is no master at this address
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err := clients[mutex].Mutex("m").Lock(mutex.Context(short))

@@ -47,7 +47,8 @@ func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 	}
 }
 
-// TestAnAcquisitionWhoseReplicasMayNotBeAwaitedIsGivenBack: Redis has carried it out, and refuses WAIT.
+// TestAnAcquisitionWhoseReplicasMayNotBeAwaitedIsGivenBack: Redis has carried the acquisition out, but
+// refuses WAIT.
 func TestAnAcquisitionWhoseReplicasMayNotBeAwaitedIsGivenBack(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -120,8 +121,8 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 	require.Zero(t, c.Stats().Held)
 }
 
-// TestTheWaitForReplicasComesOffTheTrust: the trust counts from before the
-// acquisition, not from the replica's word.
+// TestTheWaitForReplicasComesOffTheTrust: trust counts from before the
+// acquisition, and not from the acknowledgement of the replica.
 func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	t.Parallel()
 	master, replica := fixture.WithReplica(t)
@@ -137,7 +138,7 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 		require.NoError(t, err)
 		got <- held
 	}()
-	// More than the margin passes while it waits for the replica.
+	// More than the margin passes while the call waits for the replica.
 	var pttl int64
 	require.Eventually(t, func() bool {
 		pttl = fixture.PTTL(t, master, t.Name())
@@ -176,7 +177,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	}
 	_, err := c.Mutex(t.Name() + "foreign").TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "the second connection says no at once")
-	// Its caller leaves at once; what the answer brings goes back.
+	// The caller leaves at once. The client releases what the late answer brings.
 	cancel()
 	require.ErrorIs(t, bounded.Receive(t, failed), context.Canceled)
 	require.NoError(t, replica.Resume())
@@ -184,8 +185,8 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	require.NoError(t, foreign.Unlock(ctx))
 }
 
-// TestNothingIsHandedOnPastTheReplicas: within one client, too, the next owner
-// has the lock only when replicas know him.
+// TestNothingIsHandedOnPastTheReplicas: even within one client, the next owner
+// has the lock only when replicas have its field.
 func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := fixture.WithReplica(t)

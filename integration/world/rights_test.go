@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// The lines of lock/SERVERS.md, as the servers of each version take them.
+// TestTheFamilyNeedsNoMoreThanThePageSays gives a user the rights of lock/SERVERS.md, on every version.
 func TestTheFamilyNeedsNoMoreThanThePageSays(t *testing.T) {
 	t.Parallel()
 	ofPage := func(string) bool { return true }
@@ -30,7 +30,7 @@ func TestTheFamilyNeedsNoMoreThanThePageSays(t *testing.T) {
 		"7": {nil, ofPage, redistest.ChannelRights},
 		// A new user may use all channels, and no pattern can be added to that.
 		"6.2": {[]string{"--acl-pubsub-default", "allchannels"}, ofPage, redistest.ChannelRights},
-		// It knows no channels.
+		// This version has no rights for channels.
 		"6.0": {[]string{"--acl-pubsub-default", "allchannels"}, func(word string) bool {
 			return word != "resetchannels" && (knows62 || word != "+hrandfield" && word != "+zmscore") && !strings.HasPrefix(word, "&")
 		}, redistest.Users},
@@ -59,7 +59,7 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 			return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
 		}}
 		c := fixture.Client(t, pool, lock.Config{KeyPrefix: "app:", Lease: 2 * time.Second, MaxPoll: time.Hour})
-		for _, tag := range []string{"", "{g}"} { // whose names have braces have other keys and channels
+		for _, tag := range []string{"", "{g}"} { // names with braces have other keys and channels
 			if i == 0 {
 				testMutexRights(t, c, tag)
 			} else {
@@ -74,7 +74,7 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 	}
 }
 
-// testMutexRights does what needs the first list alone.
+// testMutexRights makes the calls that need only the first list.
 func testMutexRights(t *testing.T, c *lock.Client, tag string) {
 	ctx := bounded.Context(t)
 	mu := c.Mutex(tag + "m")
@@ -102,7 +102,7 @@ func testMutexRights(t *testing.T, c *lock.Client, tag string) {
 	require.NoError(t, err)
 }
 
-// testFamilyOf does what needs the second one, too.
+// testFamilyOf makes the calls that also need the second list.
 func testFamilyOf(t *testing.T, c *lock.Client, tag string) {
 	ctx := bounded.Context(t)
 	permits, sem, latch := c.PermitSemaphore(tag+"p"), c.Semaphore(tag+"s"), c.CountDownLatch(tag+"l")
@@ -134,7 +134,7 @@ func testFamilyOf(t *testing.T, c *lock.Client, tag string) {
 	}
 }
 
-// testTakes takes each, enters it again, waits for it, and extends it.
+// testTakes takes each lock, re-enters it, waits for it, and extends it.
 func testTakes(t *testing.T, c *lock.Client, takes ...func(context.Context) (*lock.Held, error)) {
 	ctx := bounded.Context(t)
 	for _, take := range takes {
@@ -151,7 +151,7 @@ func testTakes(t *testing.T, c *lock.Client, takes ...func(context.Context) (*lo
 		wait, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		other, err := take(wait)
 		cancel()
-		if err == nil { // it reads too
+		if err == nil { // a second reader
 			require.NoError(t, other.Unlock(ctx))
 		} else {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -172,8 +172,8 @@ func testTakes(t *testing.T, c *lock.Client, takes ...func(context.Context) (*lo
 	}
 }
 
-// TestAMissingRightNeverTakesTokensBack: a token is minted by one command where the
-// server's clock is above the last one, and by two elsewhere.
+// TestAMissingRightNeverTakesTokensBack: a token is minted by one command if the server's clock is above
+// the last token, and otherwise by two commands.
 func TestAMissingRightNeverTakesTokensBack(t *testing.T) {
 	s, ctx := fixture.Server(t), bounded.Context(t)
 	for _, command := range []string{"get", "getset", "set"} {
@@ -198,7 +198,7 @@ func TestAMissingRightNeverTakesTokensBack(t *testing.T) {
 	}
 }
 
-// keysWithoutTTL are the keys without a TTL, but for counters, which need none.
+// keysWithoutTTL returns the keys without a TTL, except counters, which need none.
 func keysWithoutTTL(t *testing.T, s *redistest.Server) []string {
 	t.Helper()
 	keys := fixture.Keys(t, s, "*")
@@ -235,8 +235,8 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 	}
 }
 
-// TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: the key that says that it waits would
-// keep others out.
+// TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: without a TTL, the key that announces the waiter would
+// keep others out for ever.
 func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 	s := fixture.Server(t)
 	free := fixture.ClientOf(t, s, lock.Config{})
@@ -278,7 +278,7 @@ func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, "m"))
 }
 
-// TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers: the user may use some keys.
+// TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers: the user has no right to the key of one lock.
 func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -368,7 +368,7 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 	}
 }
 
-// TestByIDAndDeleteNeedNoMoreThanThePageSays: the rights that it lists are enough.
+// TestByIDAndDeleteNeedNoMoreThanThePageSays: the rights that the page lists are enough.
 func TestByIDAndDeleteNeedNoMoreThanThePageSays(t *testing.T) {
 	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// TestAHoldWhoseRenewalsAreNotAnsweredIsReleasedWhenItIsLost: Redis has carried them out,
-// and without a release the lock would stay for another lease without a holder.
+// TestAHoldWhoseRenewalsAreNotAnsweredIsReleasedWhenItIsLost: Redis has carried the
+// renewals out. Without a release it would keep the lock for another lease.
 func TestAHoldWhoseRenewalsAreNotAnsweredIsReleasedWhenItIsLost(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -111,7 +111,7 @@ func TestManyUnlocksWaitForASilentServerOnce(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForReleasesThatAreUnknown: no longer than its context lasts, and an UnlockTimeout.
+// TestCloseWaitsForReleasesThatAreUnknown, but not longer than its context or an UnlockTimeout.
 func TestCloseWaitsForReleasesThatAreUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,8 +213,8 @@ func TestAServerThatFallsSilentAmongManyUnlocks(t *testing.T) {
 	})
 }
 
-// TestAServerThatAnswersManyUnlocksIsWaitedFor: one Held that is not released in time says
-// nothing about the others. Some of them begin after it.
+// TestAServerThatAnswersManyUnlocksIsWaitedFor: if one Held is not released in time, the
+// client still waits for the others, even for Unlocks that begin later.
 func TestAServerThatAnswersManyUnlocksIsWaitedFor(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()

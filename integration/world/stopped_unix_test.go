@@ -43,7 +43,7 @@ func stoppedLeader(con contest) error {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 			return err
 		}
-		for time.Since(began) < leaderLease { // this thread may go on for a little before all are stopped
+		for time.Since(began) < leaderLease { // the signal may stop this thread a little later
 		}
 		ended := ctx.Err() != nil
 		fmt.Println(ended, fixture.IsClosed(held.Done()), held.Err() != nil, context.Cause(ctx))
@@ -53,7 +53,7 @@ func stoppedLeader(con contest) error {
 	return nil
 }
 
-// TestAStoppedLeaderKnowsAtOnceWhenItGoesOn that another one leads.
+// TestAStoppedLeaderKnowsAtOnceWhenItGoesOn that another process leads.
 func TestAStoppedLeaderKnowsAtOnceWhenItGoesOn(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestAStoppedLeaderKnowsAtOnceWhenItGoesOn(t *testing.T) {
 	bounded.Wait(t, &wg)
 }
 
-// lead has a child lead, be stopped, and go on when next leads.
+// lead starts a child that leads and stops itself. The child continues when next leads.
 func lead(t *testing.T, next *lock.Client, con contest) {
 	arg, err := json.Marshal(con)
 	if err != nil {

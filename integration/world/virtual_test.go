@@ -38,7 +38,7 @@ func TestAnHourOfRenewalsLosesNoLock(t *testing.T) {
 		time.Sleep(40 * time.Minute)
 		st := c.Stats()
 		require.Equal(t, 100, st.Held)
-		// Each 10 s, but for the first, which comes at random within them.
+		// Every 10 s. The first renewal comes at a random time within 10 s.
 		require.InDelta(t, 100*time.Since(start).Seconds()/10, float64(st.Renewal.Renewed), 100)
 		conn, err := s.Dial()
 		require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
 		_, err = dead.Mutex("m").Lock(ctx)
 		require.NoError(t, err)
 		cancel()
-		require.Error(t, dead.Close(ctx)) // its holder is gone, its key is not
+		require.Error(t, dead.Close(ctx)) // the holder is gone, but its key stays
 		start := time.Now()
 		c, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
@@ -125,8 +125,7 @@ func TestWaitersOfLocksThatAreHeldForLongSeldomLook(t *testing.T) {
 	}
 }
 
-// virtualRedLock returns a RedLock on three servers of the bubble, and what
-// ends all that.
+// virtualRedLock returns a RedLock on three servers in virtual time, and a function that closes them.
 func virtualRedLock(t *testing.T) (r *lock.RedLock, servers []*redistest.Server, done func()) {
 	var members []*lock.Mutex
 	var clients []*lock.Client
@@ -145,8 +144,8 @@ func virtualRedLock(t *testing.T) (r *lock.RedLock, servers []*redistest.Server,
 	}
 }
 
-// TestARedLockIsToldAtItsDeadline: earlier than its members, by the allowance
-// for clocks that run apart.
+// TestARedLockIsToldAtItsDeadline, which is earlier than the deadlines of its members by the allowance
+// for clocks that run at different speeds.
 func TestARedLockIsToldAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _, done := virtualRedLock(t)
@@ -169,8 +168,8 @@ func TestARedLockIsToldAtItsDeadline(t *testing.T) {
 	})
 }
 
-// TestARedLockIsToldAtADeadlineThatALossMovedEarlier: of its three members one is cut off
-// with a short lease, and one that had a long lease is deleted.
+// TestARedLockIsToldAtADeadlineThatALossMovedEarlier: a member with a short lease is cut off.
+// Then the key of a member with a long lease is deleted, so the short lease counts.
 func TestARedLockIsToldAtADeadlineThatALossMovedEarlier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var members []*lock.Mutex
@@ -228,7 +227,7 @@ func TestASilentMemberDoesNotHoldUpEachAttempt(t *testing.T) {
 		_, members := lockFor()
 		require.Equal(t, 3, members)
 		require.NoError(t, servers[1].Pause())
-		_, members = lockFor() // it is waited for, for at most a second
+		_, members = lockFor() // Lock waits for the silent member for a second at most
 		require.Equal(t, 2, members)
 		for range 3 {
 			took, members := lockFor()
@@ -236,14 +235,14 @@ func TestASilentMemberDoesNotHoldUpEachAttempt(t *testing.T) {
 			require.Less(t, took, 100*time.Millisecond)
 		}
 		require.NoError(t, servers[1].Resume())
-		time.Sleep(time.Minute) // what was on its way has been given back, and the member is waited for again
+		time.Sleep(time.Minute) // late takes have been released, and attempts wait for the member again
 		_, members = lockFor()
 		require.Equal(t, 3, members)
 	})
 }
 
-// TestAnAcquireThatRedisMayHaveForgottenEndsUnknown: a result is remembered for
-// 30 s, so a request is not sent again for longer than that.
+// TestAnAcquireThatRedisMayHaveForgottenEndsUnknown: Redis remembers a result for
+// 30 s, so the client stops sending the request again before that.
 func TestAnAcquireThatRedisMayHaveForgottenEndsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
