@@ -231,5 +231,8 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// Of takes both results of a call and returns its error.
+// Of returns the error of a call. Its arguments are the two results of the call, which need not be
+// assigned to variables in a Row:
+//
+//	Err: errortable.Of(client.Mutex("a").Lock(ctx))
 func Of[T any](_ T, err error) error { return err }
