@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -418,4 +419,105 @@ func TestNotSentIsSaidOnlyWhereNoTryWasSent(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestNoRefusalHidesATryThatMayHaveBeenCarriedOut: the answer to the first try is lost, and the second one
+// is refused, or has no time.
+func TestNoRefusalHidesATryThatMayHaveBeenCarriedOut(t *testing.T) {
+	t.Run("count down", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			srv := locktest.NewServer(t)
+			link := srv.Link()
+			latch := link.Client(lock.Config{}).CountDownLatch("l")
+			_, err := latch.TrySet(t.Context(), 3)
+			require.NoError(t, err)
+			link.CutAfter("latch_down")
+			time.AfterFunc(time.Millisecond, func() {
+				for _, command := range [][]any{{"FLUSHALL"}, {"HSET", "l", "x", "1"}} {
+					if _, err := srv.Do(command[0].(string), command[1:]...); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			err = latch.CountDown(t.Context())
+			require.ErrorIs(t, err, lock.ErrUnknown)
+		})
+	})
+	t.Run("re-entry", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			link := locktest.NewServer(t).Link()
+			m := link.Client(lock.Config{}).Mutex("a")
+			held, err := m.TryLock(t.Context())
+			require.NoError(t, err)
+			link.CutAfter("reenter")
+			ctx, cancel := context.WithTimeout(held.Context(t.Context()), 500*time.Millisecond)
+			defer cancel()
+			_, err = m.Lock(ctx)
+			require.ErrorIs(t, err, lock.ErrUnknown)
+		})
+	})
+	t.Run("extension", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			link := locktest.NewServer(t).Link()
+			held, err := link.Client(lock.Config{MaxHold: time.Minute}).Mutex("a").TryLock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, held.Extend(t.Context(), time.Second)) // its script is known from now on
+			link.CutAfter("reenter")
+			time.Sleep(19 * time.Second)
+			err = held.Extend(t.Context(), 41*time.Second-time.Millisecond)
+			if err != nil {
+				require.ErrorIs(t, err, lock.ErrUnknown)
+			}
+		})
+	})
+}
+
+// TestASemaphoreWaitsForAConnection as long as its context, however long nothing can be sent.
+func TestASemaphoreWaitsForAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		_, err := srv.Client(lock.Config{}).Semaphore("s").TrySet(t.Context(), 1)
+		require.NoError(t, err)
+		link := srv.Link()
+		link.Cut()
+		time.AfterFunc(40*time.Second, link.Mend)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, link.Client(lock.Config{}).Semaphore("s").Acquire(ctx, 1))
+	})
+}
+
+// TestTryLockWithinHasABoundBehindABusyHold: a re-entry waits for the requests of its hold.
+func TestTryLockWithinHasABoundBehindABusyHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		m := srv.Client(lock.Config{}).Mutex("a")
+		held, err := m.TryLock(t.Context())
+		require.NoError(t, err)
+		srv.Pause()
+		var extension sync.WaitGroup
+		extension.Go(func() { _ = held.Extend(t.Context(), time.Minute) })
+		synctest.Wait()
+		began := time.Now()
+		_, err = m.TryLockWithin(held.Context(t.Context()), 100*time.Millisecond)
+		require.Error(t, err)
+		require.LessOrEqual(t, time.Since(began), time.Second)
+		srv.Resume()
+		extension.Wait()
+	})
+}
+
+// TestAHolderIsToldOfAForceUnlockThatWasNotAnswered: Redis has carried it out, and nobody asks again.
+func TestAHolderIsToldOfAForceUnlockThatWasNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link := locktest.NewServer(t).Link()
+		reader := link.Client(lock.Config{}).RWMutex("a").Reader()
+		held, err := reader.LockFor(t.Context(), time.Hour)
+		require.NoError(t, err)
+		link.CutAfter("rw_force")
+		_, err = reader.ForceUnlock(t.Context())
+		require.ErrorIs(t, err, lock.ErrUnknown)
+		time.Sleep(2 * time.Second)
+		require.ErrorIs(t, held.Err(), lock.ErrLost)
+	})
 }

@@ -170,7 +170,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	for tries := 0; tries < forceTries; tries++ {
 		reply, err := m.c.read(ctx, "force", m.name, wire.Inspect(m.name))
 		if err != nil {
-			return false, err
+			return deleted, notWhole(err, deleted)
 		}
 		key, ok := wire.ReadKey(reply)
 		switch {
@@ -186,7 +186,10 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		these := call
 		these.Args = call.Args.Into(resp.Args{})
 		if reply, err = m.c.ask(ctx, "force", m.name, these.With(holders)); err != nil {
-			return false, err
+			if errors.Is(err, ErrUnknown) {
+				m.forced(holders)
+			}
+			return deleted, notWhole(err, deleted)
 		}
 		switch n, ok := reply.(int64); {
 		case !ok:
@@ -204,6 +207,15 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, fmt.Errorf("lock: force of %q: its holder changed before each of the %d deletions: try again", m.name, forceTries)
+}
+
+// notWhole is the error of a ForceUnlock that failed, after it has deleted some holds or none.
+func notWhole(err error, deleted bool) error {
+	var unsent *NotSentError
+	if deleted && errors.As(err, &unsent) {
+		return &UnknownError{Op: unsent.Op, Name: unsent.Name, Err: unsent.Err}
+	}
+	return err
 }
 
 // read is ask of a call that changes nothing. If its connection fails, the call is sent once more,

@@ -28,7 +28,6 @@ type recorded struct {
 	op      string
 	name    string
 	once    wire.Once
-	began   time.Time // the first try; zero before
 	written time.Time // when the first copy was sent that has run or may run; zero if there is none
 }
 
@@ -55,10 +54,7 @@ func (d *recorded) call() wire.Call {
 // stop and the end of resendTime end it, too. The Outcome of an answer is Granted.
 func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (resp.Reply, wire.Outcome) {
 	for try := 0; ; try++ {
-		began := time.Now()
-		if try == 0 {
-			d.began = began
-		}
+		began, wasSent := time.Now(), !d.written.IsZero()
 		a := d.c.network.Send(ctx, d.name, d.call(), nil)
 		if a.Err == nil {
 			return a.Reply, wire.Outcome{Result: wire.Granted}
@@ -73,6 +69,10 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (resp.Rep
 			a.Stamp = d.written // an earlier copy was sent
 		}
 		o := d.c.holds.Outcome(d.op, a)
+		if o.Result == wire.Denied && wasSent { // this copy was refused, but an earlier one may have been carried out
+			o.Result = wire.Unknown
+			return resp.Reply{}, o
+		}
 		if !o.Result.IsUnanswered() || d.c.cfg.FailFast || d.isTooOld() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
 			return resp.Reply{}, o
 		}
@@ -91,7 +91,7 @@ func (d *recorded) outcomeOfClose() wire.Outcome {
 }
 
 // isTooOld reports whether d must not be sent again.
-func (d *recorded) isTooOld() bool { return time.Since(d.began) > resendTime }
+func (d *recorded) isTooOld() bool { return !d.written.IsZero() && time.Since(d.written) > resendTime }
 
 // lastSending returns the time after which d must not be sent any more.
 func (d *recorded) lastSending() time.Time {

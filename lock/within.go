@@ -73,7 +73,7 @@ func (e *waitError) last() error {
 			if last := before.last(); last != nil {
 				return last
 			}
-		case errors.Is(err, ErrNotAcquired), gotNoAnswer(err):
+		case errors.Is(err, ErrNotAcquired), gotNoAnswer(err), hold.IsBusy(err):
 			return err
 		}
 	}

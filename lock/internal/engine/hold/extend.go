@@ -24,12 +24,15 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()
+	var o wire.Outcome // of the try before, which is unknown
 	for try := 0; ; try++ {
 		h.mu.Lock()
 		err, count := x.extendableLocked(), h.count
 		h.mu.Unlock()
 		if err == nil {
-			err = h.checkMaxHold(d)
+			if err = h.checkMaxHold(d); err != nil && try > 0 {
+				return h.k.errors.Of(ctx, h.name, o)
+			}
 		}
 		if err != nil {
 			return err
@@ -40,7 +43,11 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		if h.kind == Permits {
 			a.Stamp = began // Redis is told an end, not a length
 		}
-		switch o := h.k.read("extend", a, wire.ReadPresence); {
+		o = h.k.read("extend", a, wire.ReadPresence)
+		if o.Result == wire.Denied && try > 0 { // an earlier request may have been carried out
+			o.Result = wire.Unknown
+		}
+		switch {
 		case a.Err != nil:
 			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
 				return h.k.errors.Of(ctx, h.name, o)

@@ -2,6 +2,7 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -144,3 +145,7 @@ func (e *busyError) Error() string {
 }
 
 func (e *busyError) Unwrap() error { return e.err }
+
+// IsBusy reports whether err says that nothing was sent, because another script of the hold was not
+// answered.
+func IsBusy(err error) bool { return errors.As(err, new(*busyError)) }

@@ -119,6 +119,10 @@ func (w *Waiter[H]) metLocked() (ours H, doubtful bool) {
 }
 
 func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool) {
+	isAnswered := !o.Result.IsUnanswered()
+	if w.unsure && o.Result == wire.Denied { // an earlier request may have been carried out
+		o.Result, o.Op = wire.Unknown, "reenter"
+	}
 	w.last = o
 	switch {
 	case w.caller.Try:
@@ -126,7 +130,7 @@ func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool
 	case wait.Ended(ctx) != nil:
 		w.last.End = wire.ByContext
 		return true
-	case !o.Result.IsUnanswered() || w.table.cfg.FailFast:
+	case isAnswered || w.table.cfg.FailFast:
 		return true
 	}
 	w.waited = true
