@@ -162,6 +162,9 @@ const forceTries = 16
 // of Redisson uses the same field for every hold. So a late request may delete
 // the next hold of the same Java thread.
 //
+// If ForceUnlock fails after it has deleted some of very many holds, it returns true
+// with the error. ErrUnknown: these or others may have been deleted.
+//
 // ErrNotALock: the key is not a lock's hash, or is the lock of another library
 // (Info.Foreign). ForceUnlock leaves such a key as it is.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
