@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
@@ -45,6 +44,16 @@ func TestANameThatIsLostWhileItIsGivenUpIsToldAsLost(t *testing.T) {
 	}
 }
 
+// requireFollowed checks that b hears of the release of "a", which another has had for long.
+func requireFollowed(t *testing.T, b *program, other *lock.Held) {
+	t.Helper()
+	time.Sleep(2 * time.Hour)
+	require.Empty(t, b.kept())
+	require.NoError(t, other.Unlock(t.Context()))
+	time.Sleep(10 * time.Millisecond)
+	require.Equal(t, []string{"a"}, b.kept())
+}
+
 // The first try of a name fails, and another process has it when the Keeper looks again: its release is
 // heard.
 func TestANameWhoseTryFailedIsFollowed(t *testing.T) {
@@ -57,11 +66,7 @@ func TestANameWhoseTryFailedIsFollowed(t *testing.T) {
 		other, err := srv.Client(lock.Config{}).Mutex("a").Lock(t.Context())
 		require.NoError(t, err)
 		link.Mend()
-		time.Sleep(2 * time.Hour)
-		require.Empty(t, b.kept())
-		require.NoError(t, other.Unlock(t.Context()))
-		time.Sleep(10 * time.Millisecond)
-		require.Equal(t, []string{"a"}, b.kept())
+		requireFollowed(t, b, other)
 	})
 }
 
@@ -74,11 +79,7 @@ func TestANameThatWasLostAtOnceIsFollowed(t *testing.T) {
 		srv.Delete("a")
 		other, err := srv.Client(lock.Config{}).Mutex("a").TryLock(t.Context())
 		require.NoError(t, err)
-		time.Sleep(2 * time.Hour)
-		require.Empty(t, b.kept())
-		require.NoError(t, other.Unlock(t.Context()))
-		time.Sleep(10 * time.Millisecond)
-		require.Equal(t, []string{"a"}, b.kept())
+		requireFollowed(t, b, other)
 	})
 }
 
@@ -103,16 +104,11 @@ func TestANameWhoseTryFailedIsTakenSoonAfter(t *testing.T) {
 
 func TestANameThatIsDroppedDuringATryThatFailsIsListenedForNoMore(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
-		listened := func() int {
-			channels, err := redis.Strings(srv.Do("PUBSUB", "CHANNELS", "redisson_lock__channel:*"))
-			require.NoError(t, err)
-			return len(channels)
-		}
 		fixture.LockAll(t, srv.Client(lock.Config{}), []string{"a", "b"})
 		b := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
 		b.Want("a", "b")
 		time.Sleep(time.Minute)
-		require.Equal(t, 2, listened())
+		require.Equal(t, 2, countListened(t, srv))
 		srv.Delete("a")
 		_, err := srv.Do("PUBLISH", "redisson_lock__channel:{a}", "0")
 		require.NoError(t, err)
@@ -122,7 +118,7 @@ func TestANameThatIsDroppedDuringATryThatFailsIsListenedForNoMore(t *testing.T) 
 		time.Sleep(10 * time.Second)
 		srv.Resume()
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, listened())
+		require.Equal(t, 1, countListened(t, srv))
 	})
 }
 

@@ -102,6 +102,14 @@ func bubble(t *testing.T, f func(t *testing.T, srv *locktest.Server)) {
 	synctest.Test(t, func(t *testing.T) { f(t, locktest.NewServer(t)) })
 }
 
+// countListened returns on how many names' channels clients listen.
+func countListened(t *testing.T, srv *locktest.Server) int {
+	t.Helper()
+	channels, err := redis.Strings(srv.Do("PUBSUB", "CHANNELS", "redisson_lock__channel:*"))
+	require.NoError(t, err)
+	return len(channels)
+}
+
 func TestFreeNamesAreTaken(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		p := start(t, srv.Client(lock.Config{KeyPrefix: "app:"}), keeper.Config{}, nil)
@@ -355,26 +363,21 @@ func TestANameThatIsReleasedDuringATryIsTakenAtOnce(t *testing.T) {
 
 func TestOnlyNamesThatOthersHoldAreListenedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
-		listened := func() int {
-			channels, err := redis.Strings(srv.Do("PUBSUB", "CHANNELS", "redisson_lock__channel:*"))
-			require.NoError(t, err)
-			return len(channels)
-		}
 		a := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
 		b := start(t, srv.Client(lock.Config{}), keeper.Config{}, nil)
 		a.Want(sorted(20)...)
 		time.Sleep(time.Minute)
-		require.Zero(t, listened())
+		require.Zero(t, countListened(t, srv))
 		b.Want(sorted(20)...)
 		time.Sleep(time.Minute)
-		require.Equal(t, 20, listened())
+		require.Equal(t, 20, countListened(t, srv))
 		b.Drop(sorted(5)...)
 		time.Sleep(time.Minute)
-		require.Equal(t, 15, listened())
+		require.Equal(t, 15, countListened(t, srv))
 		a.Drop(sorted(20)...)
 		time.Sleep(time.Minute)
 		require.Len(t, b.kept(), 15)
-		require.Zero(t, listened())
+		require.Zero(t, countListened(t, srv))
 	})
 }
 
