@@ -29,12 +29,13 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		h.mu.Lock()
 		err, count := x.extendableLocked(), h.count
 		h.mu.Unlock()
-		if err == nil {
-			if err = h.checkMaxHold(d); err != nil && try > 0 {
+		if err != nil {
+			return err
+		}
+		if err := h.checkMaxHold(d); err != nil {
+			if try > 0 {
 				return h.k.errors.Of(ctx, h.name, o)
 			}
-		}
-		if err != nil {
 			return err
 		}
 		h.lengthen(d)

@@ -387,7 +387,7 @@ func (w *world) mustBeLost(g *grant, unlocked time.Duration) bool {
 	})
 }
 
-// roundabout reports whether a request may take longer than its timeout, because it needs several round
+// mayBeSlow reports whether a request may take longer than its timeout, because it needs several round
 // trips. A key may have moved to another server, or a connection must be dialled and its server does not
 // know the script.
 func (w *world) mayBeSlow() bool {
