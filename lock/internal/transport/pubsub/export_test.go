@@ -14,6 +14,13 @@ func (f *Follower) WakeOf(name string) func() {
 	return f.names[name].wakeLocked
 }
 
+// Size returns how many channels s knows, and how many are in its lists.
+func (s *Subscriber) Size() (channels, listed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.topics), len(s.pending) + len(s.idle)
+}
+
 // Idle returns how many channels are in the list of channels without listeners.
 func (s *Subscriber) Idle() int {
 	s.mu.Lock()

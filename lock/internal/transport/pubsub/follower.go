@@ -95,11 +95,15 @@ func (n *followed) wakeLocked() {
 	n.follower.queueLocked(n)
 }
 
+// deafenLocked implements listener.
+func (n *followed) deafenLocked() { n.wakeLocked() }
+
 // Run calls tell until ctx ends, and leaves all channels. Call Run once.
 //
 // tell(name, false) says that messages came for the name, one or more. tell(name, true)
 // says that messages may have been missed: since Follow, or while there was no
-// connection, or while the key moved to another server.
+// connection, or while the key moved to another server. It also says so when the
+// channel is not subscribed any more.
 func (f *Follower) Run(ctx context.Context) {
 	defer f.Close()
 	for {
@@ -142,18 +146,19 @@ func (f *Follower) handle(n *followed) {
 	if !wanted {
 		return
 	}
-	at, channel := f.findPlace(n.name)
-	if at == nil {
+	began := true
+	if at, channel := f.findPlace(n.name); at != nil {
+		began = n.listener.Listen(at, channel)
+	} else {
 		n.listener.Leave()
-		return
 	}
-	began := n.listener.Listen(at, channel)
-	news := n.listener.News()
+	news, last := n.listener.News(), n.lastNews
 	if began { // messages that came earlier, for other listeners of the channel, are not news
-		n.lastNews = News{Messages: news.Messages}
+		last.Confirmed, last.Messages = 0, news.Messages
 	}
-	missed, came := news.Confirmed != n.lastNews.Confirmed, news.Messages != n.lastNews.Messages
 	n.lastNews = news
+	came := news.Messages != last.Messages
+	missed := news.Confirmed != last.Confirmed || last.Listening && !news.Listening
 	if came || missed {
 		f.tell(n.name, !came)
 	}

@@ -27,12 +27,15 @@ func (s *Subscriber) retuneLocked(now Hearing) {
 		return
 	}
 	s.hearing = now
+	if s.conn == nil {
+		return
+	}
 	for _, t := range s.topics {
 		if len(t.listeners) == 0 {
 			continue // the channel is unsubscribed soon
 		}
 		if s.lacksLocked(t) {
-			t.confirmed = false
+			t.unconfirmLocked()
 		}
 		s.pending = append(s.pending, t)
 	}

@@ -6,14 +6,20 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
-// listener is woken at each message and each confirmation of its channel. wakeLocked is
-// called with the mutex of a Subscriber, and does not wait.
-type listener interface{ wakeLocked() }
+// listener is woken at each message and each confirmation of its channel, and told when it is not
+// subscribed any more. Both methods are called with the mutex of a Subscriber, and do not wait.
+type listener interface {
+	wakeLocked()
+	deafenLocked()
+}
 
 // token is a listener that puts a token into a channel of capacity 1.
 type token chan struct{}
 
 func (t token) wakeLocked() { wait.Signal(t) }
+
+// deafenLocked does nothing, because a waiter asks Redis from time to time in any case.
+func (t token) deafenLocked() {}
 
 // Listener lets one waiter listen to one channel at a time. Only the goroutine of the
 // waiter uses it.
@@ -53,6 +59,7 @@ type News struct {
 	// Confirmed gets a new value with each confirmation, and never an earlier one. It
 	// is 0 before the first confirmation, and while the Listener does not listen.
 	Confirmed int
+	Listening bool   // the channel is subscribed now
 	Messages  uint64 // the number of messages
 	// Upto says that all messages published between the last confirmation and Upto were
 	// received. It is zero while that is not known, or Hearing.Certain is false. It is never
@@ -72,7 +79,7 @@ func (l *Listener) News() News {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := News{Confirmed: l.topic.generation, Messages: l.topic.messages}
+	news := News{Confirmed: l.topic.generation, Listening: l.topic.confirmed, Messages: l.topic.messages}
 	if l.topic.confirmed && s.hearing.Certain {
 		news.Upto = s.lastPong
 		if s.cfg.Proved != nil && proved.Before(s.lastPong) {

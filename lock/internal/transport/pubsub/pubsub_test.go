@@ -2,6 +2,7 @@ package pubsub_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,6 +33,8 @@ type server struct {
 	epoch atomic.Uint32
 	dials atomic.Int32
 	hears atomic.Pointer[pubsub.Hearing] // what Config.Hearing returns; nil for plain messages alone
+
+	spoil func(conn redis.Conn) (redis.Conn, error) // changes each connection that is dialled; nil for none
 
 	commands atomic.Uint32             // connections for commands that were made
 	proved   atomic.Pointer[time.Time] // what Config.Proved returns; nil for the present time
@@ -73,6 +76,9 @@ func (s *server) dial(ctx context.Context) (redis.Conn, uint32, error) {
 	s.dials.Add(1)
 	epoch := s.epoch.Load()
 	conn, err := s.DialContext(ctx, redis.DialReadTimeout(0))
+	if err == nil && s.spoil != nil {
+		conn, err = s.spoil(conn)
+	}
 	return conn, epoch, err
 }
 
@@ -303,6 +309,46 @@ func TestAChannelThatNobodyListensToIsGivenUp(t *testing.T) {
 		require.True(t, woken(&one))
 		one.Leave()
 	})
+}
+
+// refusingConn is a connection to a server that refuses SUBSCRIBE.
+type refusingConn struct{ redis.ConnWithTimeout }
+
+func (c refusingConn) Send(command string, args ...any) error {
+	if command == "SUBSCRIBE" {
+		command, args = "NO-SUCH-COMMAND", nil
+	}
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+// While nothing can be subscribed for a day, waiters for ever new names come and go.
+func TestWithoutASubscriptionNoChannelIsKeptForNobody(t *testing.T) {
+	for what, spoil := range map[string]func(conn redis.Conn) (redis.Conn, error){
+		"no connection":        func(conn redis.Conn) (redis.Conn, error) { return nil, errors.Join(net.ErrClosed, conn.Close()) },
+		"SUBSCRIBE is refused": func(conn redis.Conn) (redis.Conn, error) { return refusingConn{conn.(redis.ConnWithTimeout)}, nil },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+				srv.spoil = spoil
+				stays := pubsub.NewListener(make(chan struct{}, 1))
+				stays.Listen(sub, "stays")
+				for i := range 2_000 {
+					l := pubsub.NewListener(make(chan struct{}, 1))
+					l.Listen(sub, fmt.Sprint(i))
+					time.Sleep(8 * time.Second)
+					l.Leave()
+				}
+				time.Sleep(10 * time.Second)
+				channels, listed := sub.Size()
+				require.Equal(t, 1, channels)
+				require.LessOrEqual(t, listed, 1)
+				stays.Leave()
+				time.Sleep(10 * time.Second)
+				channels, listed = sub.Size()
+				require.Zero(t, channels+listed)
+			})
+		})
+	}
 }
 
 // Waiters that come and go share one subscription. The time counts from the last that left.

@@ -138,7 +138,8 @@ func (s *Subscriber) forgetMovedLocked(t *topic) {
 		s.movedChannels = append(s.movedChannels, t.channel)
 		wait.Signal(s.work)
 	}
-	t.ways, t.confirmed = [2]way{}, false
+	t.ways = [2]way{}
+	t.unconfirmLocked()
 	delete(s.topics, t.channel)
 	t.wakeLocked()
 }

@@ -69,12 +69,12 @@ type Subscriber struct {
 	ctx context.Context // ends dials when it ends; Close must follow
 
 	mu            sync.Mutex        // guards the fields below and the topics; never held during I/O
-	topics        map[string]*topic // by channel, with its name for PUBLISH
+	topics        map[string]*topic // by channel, with its name for PUBLISH; while there is no conn, all have listeners
 	hearing       Hearing           // what topics listen for
 	isDeaf        bool              // the server of conn has refused SSUBSCRIBE
-	pending       []*topic          // topics whose subscriptions may differ from what is wanted now
+	pending       []*topic          // topics whose subscriptions may differ from what is wanted now; empty while there is no conn
 	movedChannels []string          // plain channels of topics that have moved, to unsubscribe
-	idle          []*topic          // topics that have lost their last listener, each once
+	idle          []*topic          // topics that have lost their last listener, each once; empty while there is no conn
 	work          chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
 	conn          redis.Conn        // nil while there is none
 	questions     []question        // sent on conn and not answered, in order
@@ -140,7 +140,7 @@ func (s *Subscriber) listen(channel string, l listener) *topic {
 		s.topics[channel] = t
 	}
 	t.listeners[l] = struct{}{}
-	if !s.closed && s.lacksLocked(t) {
+	if s.conn != nil && !s.closed && s.lacksLocked(t) {
 		s.pending = append(s.pending, t)
 		wait.Signal(s.work)
 	}
@@ -153,12 +153,17 @@ func (s *Subscriber) listen(channel string, l listener) *topic {
 
 // leave undoes listen.
 func (t *topic) leave(l listener) {
-	t.sub.mu.Lock()
-	defer t.sub.mu.Unlock()
+	s := t.sub
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(t.listeners, l)
-	if len(t.listeners) == 0 {
+	switch {
+	case len(t.listeners) > 0 || s.topics[t.channel] != t:
+	case s.conn == nil:
+		delete(s.topics, t.channel)
+	default:
 		if t.idleSince.IsZero() {
-			t.sub.idle = append(t.sub.idle, t)
+			s.idle = append(s.idle, t)
 		}
 		t.idleSince = time.Now()
 	}
@@ -186,6 +191,17 @@ func (s *Subscriber) Heard(channel string) (messages uint64, subscribed bool) {
 func (t *topic) wakeLocked() {
 	for l := range t.listeners {
 		l.wakeLocked()
+	}
+}
+
+// unconfirmLocked records that messages of t may be missed from now on.
+func (t *topic) unconfirmLocked() {
+	if !t.confirmed {
+		return
+	}
+	t.confirmed = false
+	for l := range t.listeners {
+		l.deafenLocked()
 	}
 }
 
@@ -260,13 +276,18 @@ func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
 	return err
 }
 
-// forgetConn records that there is no connection.
+// forgetConn records that there is no connection. It forgets the topics without listeners, because
+// nothing is subscribed.
 func (s *Subscriber) forgetConn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn, s.lastPong = nil, time.Time{}
+	s.conn, s.lastPong, s.idle, s.pending = nil, time.Time{}, nil, nil
 	for _, t := range s.topics {
-		t.ways, t.confirmed = [2]way{}, false
+		if len(t.listeners) == 0 {
+			delete(s.topics, t.channel)
+		}
+		t.ways, t.idleSince = [2]way{}, time.Time{}
+		t.unconfirmLocked()
 	}
 }
 
