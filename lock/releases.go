@@ -33,8 +33,10 @@ type Releases struct {
 // heard(name, false) says that the lock of that name was released since the last
 // call for the name, once or more often. heard(name, true) says that a release may
 // have been missed: before Redis has confirmed that the client listens, so at least
-// once after Follow, and after each time when the connection failed. While Redis
-// cannot be reached, or does not let the client subscribe, no call comes.
+// once after Follow, and after each time when the connection failed. It also says,
+// once, that releases are missed from now on, because the connection has failed or
+// the key has moved to another server; see Listens. While Redis cannot be reached,
+// or does not let the client subscribe, no other call comes.
 //
 // One goroutine makes all calls. A call that takes its time delays the calls for
 // other names, and nothing else of the client, except Close. heard may call Follow,
@@ -72,6 +74,18 @@ func (r *Releases) Follow(name string) error {
 
 // Leave ends Follow. A call for the name that is under way may still come.
 func (r *Releases) Leave(name string) { r.follower.Leave(name) }
+
+// Listens reports whether releases of a name that is followed are heard now: Redis
+// has confirmed it, and the connection is not known to have failed. A connection that
+// is dead is noticed within 2 s and Config.IOTimeout.
+func (r *Releases) Listens(name string) bool {
+	at, channel := r.place(name)
+	if at == nil {
+		return false
+	}
+	_, listens := at.Heard(channel)
+	return listens
+}
 
 // Close leaves all names. When it returns, heard does not run and is not called any
 // more.

@@ -194,6 +194,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/keeper", run: "^TestANameThatIsReleasedIsTakenAtOnce$"}},
 	},
 	{
+		name: "keeper-rests-long-when-deaf", file: "lock/keeper/ask.go",
+		breaks: "a Keeper that cannot subscribe any more looks as seldom as before",
+		before: "missed, !k.releases.Listens(name)",
+		after:  "missed, false",
+		tests:  []tests{{pkg: "./lock/keeper", run: "^TestAReleaseIsNoticedWithinALookWhenMessagesComeNoMore$"}},
+	},
+	{
 		name: "keeper-probes-with-all-names", file: "lock/keeper/core.go",
 		breaks: "a Keeper tries many names at once while Redis is down",
 		before: "\tcase c.isDown() && busy > 0:\n",

@@ -2,10 +2,13 @@ package keeper_test
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
@@ -52,6 +55,77 @@ func requireFollowed(t *testing.T, b *program, other *lock.Held) {
 	require.NoError(t, other.Unlock(t.Context()))
 	time.Sleep(10 * time.Millisecond)
 	require.Equal(t, []string{"a"}, b.kept())
+}
+
+// mutedConn is a connection that cannot subscribe while muted is true.
+type mutedConn struct {
+	redis.ConnWithTimeout
+	muted *atomic.Bool
+}
+
+func (c mutedConn) Send(command string, args ...any) error {
+	if command == "SUBSCRIBE" && c.muted.Load() {
+		return errors.New("NOPERM")
+	}
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+// A Keeper whose messages came loses its connection, and cannot subscribe any more.
+func TestAReleaseIsNoticedWithinALookWhenMessagesComeNoMore(t *testing.T) {
+	for _, test := range []struct {
+		what   string
+		lease  time.Duration // 0: the leases are renewed, and the names are released
+		hears  time.Duration // how long messages come
+		pause  time.Duration // before the names are free
+		within time.Duration // all are taken then
+	}{
+		{"released at once", 0, time.Hour, 0, 10*time.Second + 160*time.Millisecond}, // the slack of timers
+		{"released later", 0, time.Hour, time.Minute, 10*time.Second + 160*time.Millisecond},
+		{"leases end", time.Minute, 55 * time.Second, 5 * time.Second, 300 * time.Millisecond},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *locktest.Server) {
+				other, link := srv.Client(lock.Config{}), srv.Link()
+				var held []*lock.Held
+				for _, name := range sorted(20) {
+					lockIt := other.Mutex(name).TryLock
+					if test.lease > 0 {
+						lockIt = func(ctx context.Context) (*lock.Held, error) { return other.Mutex(name).TryLockFor(ctx, test.lease) }
+					}
+					h, err := lockIt(t.Context())
+					require.NoError(t, err)
+					held = append(held, h)
+				}
+				var muted atomic.Bool
+				client, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+					conn, err := link.Pool().DialContext(ctx)
+					if err != nil {
+						return nil, err
+					}
+					return mutedConn{conn.(redis.ConnWithTimeout), &muted}, nil
+				}}, lock.Config{})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
+				b := start(t, client, keeper.Config{Look: 10 * time.Second}, nil)
+				b.Want(sorted(20)...)
+				time.Sleep(test.hears)
+				require.Equal(t, 20, countListened(t, srv))
+				muted.Store(true)
+				link.Cut()
+				link.Mend()
+				time.Sleep(test.pause)
+				require.Empty(t, b.kept())
+				if test.lease == 0 {
+					for _, h := range held {
+						require.NoError(t, h.Unlock(t.Context()))
+					}
+				}
+				time.Sleep(test.within)
+				require.Equal(t, sorted(20), b.kept())
+				require.Zero(t, countListened(t, srv))
+			})
+		})
+	}
 }
 
 // The first try of a name fails, and another process has it when the Keeper looks again: its release is

@@ -98,24 +98,32 @@ func (k *Keeper) followLocked(e *entry) {
 	}
 }
 
-// heard is for messages of releases.
+// heard is the function of k.releases.
 func (k *Keeper) heard(name string, mayBeMissed bool) {
-	what := released
+	what, deaf := released, false
 	if mayBeMissed {
-		what = missed
+		what, deaf = missed, !k.releases.Listens(name)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !mayBeMissed {
 		k.stats.Heard++
 	}
-	if e := k.core.entries[name]; e != nil {
-		if k.core.hear(e, what) {
+	e := k.core.entries[name]
+	switch {
+	case e == nil:
+		return
+	case deaf:
+		if most := k.core.deafen(e); most > 0 && time.Until(e.timer.Deadline()) > most {
 			e.timer.Stop()
+			k.restLocked(e, most)
 		}
-		k.lookLocked()
-		k.pumpLocked()
+		return
+	case k.core.hear(e, what):
+		e.timer.Stop()
 	}
+	k.lookLocked()
+	k.pumpLocked()
 }
 
 // lookLocked has a goroutine look at the names that are due.

@@ -60,7 +60,7 @@ type Config struct {
 	// Look is the longest time between two looks at a name that another owner
 	// holds: from 100 ms to an hour, default 10 s. The Keeper draws each time at
 	// random from 7/10 of Look to Look, and looks sooner if the lease of the holder
-	// ends sooner. For a name whose messages come, it is four times as long. So Look
+	// ends sooner. While the messages of a name come, it is four times as long. So Look
 	// limits how late a release is noticed whose message did not come. A name whose
 	// try failed is asked for again within a Look, or within 9 s. Sharers are counted
 	// once in a Look.

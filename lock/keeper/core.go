@@ -82,7 +82,7 @@ type entry struct {
 	wanted bool
 	place  int  // its index in core.line, while it is ready
 	heard  news // since the try or look under way began
-	tuned  bool // its messages came, since another owner was found
+	tuned  bool // its messages come
 
 	// since the last grant
 	held    *lock.Held
@@ -242,6 +242,16 @@ func (c *core) hear(e *entry, what news) (stop bool) {
 		c.move(e, ready)
 	}
 	return stop
+}
+
+// deafen is for a name whose messages do not come any more. If most is not 0, the name rests, and may
+// rest no longer than that from now on.
+func (c *core) deafen(e *entry) (most time.Duration) {
+	if e.tuned && e.state == resting {
+		most = c.untilNextLook()
+	}
+	e.tuned = false
+	return most
 }
 
 // nextLooks returns the names to look at now, which are then looking. While Redis is down, names that

@@ -129,6 +129,13 @@ func TestCoreInAnyOrder(t *testing.T) {
 					s.news[e] = what
 				}
 			},
+			"deaf": func(*rapid.T) {
+				e := s.any()
+				if c.deafen(e) > 0 {
+					require.True(t, s.timers[e])
+				}
+				require.False(t, e.tuned)
+			},
 			"next": func(*rapid.T) {
 				s.now = s.now.Add(time.Duration(rapid.SampledFrom([]int{10, 10_000}).Draw(t, "ms")) * time.Millisecond)
 				down, room := c.isDown(), c.bound()-c.counts[kept]-c.counts[ending]-c.counts[asking]
