@@ -101,6 +101,8 @@ const unlocked = "wheel"
 var always = map[string][]struct{ before, after string }{
 	// The id of a client, because the order of fields in Redis depends on it.
 	"lock/internal/engine/owner/id.go": {{"crand.Read(b[:]) // never fails", "_ = crand.Reader; points.ID(b[:])"}},
+	// The id of a permit, because the order of a client's holds depends on it.
+	"lock/internal/engine/hold/kind.go": {{"rand.Read(b[:]) // never fails", "_ = rand.Reader; points.ID(b[:])"}},
 	// When the garbage collector finds forgotten Helds.
 	"lock/internal/engine/hold/held.go": {{"runtime.AddCleanup(", "_ = runtime.Version\n\tpoints.OnForget("}},
 	// Worlds have few requests at a time, so callers send and receive by themselves whenever they can.

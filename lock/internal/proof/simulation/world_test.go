@@ -284,11 +284,10 @@ func simulate(t *testing.T, s scenario, log bool, failed func(story string)) (ra
 		ended := make(chan struct{})
 		go func() { all.Wait(); close(ended) }()
 		w.run(ended)
-		ran.steps, ran.hash, ran.log = w.scheduler.Steps(), w.scheduler.Hash(), w.scheduler.Log()
-		w.scheduler.Free()
+		ran.steps, ran.hash, ran.log, ran.virtual = w.scheduler.Steps(), w.scheduler.Hash(), w.scheduler.Log(), time.Since(w.began)
+		w.scheduler.Free() // from now on the runtime chooses
 		w.end(t)
 		w.scheduler.Stop()
-		ran.virtual = time.Since(w.began)
 	})
 	return ran
 }
