@@ -194,6 +194,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/keeper", run: "^TestANameThatIsReleasedIsTakenAtOnce$"}},
 	},
 	{
+		name: "keeper-forgets-a-look-after-a-failure", file: "lock/keeper/ask.go",
+		breaks: "a name whose try fails while a release may have been missed is in line for a look that nobody makes",
+		before: "\t\tk.settleLocked(e, k.core.fail(e, time.Now()))\n",
+		after:  "\t\tk.restLocked(e, k.core.fail(e, time.Now()))\n\t\tk.followLocked(e)\n",
+		tests:  []tests{{pkg: "./lock/keeper", run: "^TestANameIsLookedAtIfAReleaseMayHaveBeenMissedDuringATryThatFails$"}},
+	},
+	{
 		name: "keeper-rests-long-when-deaf", file: "lock/keeper/ask.go",
 		breaks: "a Keeper that cannot subscribe any more looks as seldom as before",
 		before: "missed, !k.releases.Listens(name)",

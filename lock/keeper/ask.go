@@ -54,18 +54,17 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 		k.grantedLocked(e, held)
 	case errors.As(err, &other):
 		k.stats.Refused++
-		k.refusedLocked(e, other.TTL)
+		k.settleLocked(e, k.core.refuse(e, other.TTL))
 	case errors.Is(err, lock.ErrNotALock): // this name is to blame, not its server
 		k.stats.Failed++
 		k.stats.LastError = err
-		k.refusedLocked(e, -1)
+		k.settleLocked(e, k.core.refuse(e, -1))
 	default:
 		if k.tries.Err() == nil {
 			k.stats.Failed++
 			k.stats.LastError = err
 		}
-		k.restLocked(e, k.core.fail(e, time.Now()))
-		k.followLocked(e)
+		k.settleLocked(e, k.core.fail(e, time.Now()))
 	}
 	k.stats.Tries++
 	if next = k.nextLocked(); next == nil {
@@ -76,9 +75,9 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 	return next
 }
 
-// refusedLocked has e rest, and its release heard.
-func (k *Keeper) refusedLocked(e *entry, ttl time.Duration) {
-	rest := k.core.refuse(e, ttl)
+// settleLocked does what follows from the state that the core has given to e, which is not kept: it
+// rests for so long, or is looked at, and its release is heard.
+func (k *Keeper) settleLocked(e *entry, rest time.Duration) {
 	k.restLocked(e, rest)
 	k.followLocked(e)
 	k.lookLocked()
@@ -153,8 +152,7 @@ func (k *Keeper) look() {
 		k.mu.Lock()
 		k.stats.Looks += uint64(len(batch))
 		for i, e := range batch {
-			k.restLocked(e, k.core.looked(e, ttls[i], errs[i] != nil))
-			k.followLocked(e) // if it is not followed yet, its try failed, or it was lost at once
+			k.settleLocked(e, k.core.looked(e, ttls[i], errs[i] != nil))
 		}
 		k.pumpLocked()
 	}
@@ -281,6 +279,7 @@ func (k *Keeper) give() {
 			if errors.Is(errs[i], lock.ErrUnknown) {
 				k.stats.Unreleased++
 			}
+			// It is not followed yet, because the first message would end its rest.
 			k.restLocked(e, k.core.finish(e, time.Now()))
 		}
 		k.pumpLocked()

@@ -51,6 +51,29 @@ func TestANameRestsAsLongAsTheLastHolderHasIt(t *testing.T) {
 	})
 }
 
+// A release may have been missed while a try was under way that gets no answer.
+func TestANameIsLookedAtIfAReleaseMayHaveBeenMissedDuringATryThatFails(t *testing.T) {
+	keeping(t, Config{}, func(t *testing.T, srv *locktest.Server, link *locktest.Link, k *Keeper) {
+		held, err := srv.Client(lock.Config{}).Mutex("a").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, k.Want("a"))
+		time.Sleep(time.Second)
+		before := k.Stats()
+		srv.SetDelay(100 * time.Millisecond)
+		link.CutAfter("acquire")
+		k.heard("a", false)
+		time.Sleep(time.Millisecond)
+		require.Equal(t, 1, k.Stats().Asking)
+		k.heard("a", true)
+		time.Sleep(time.Second)
+		require.Equal(t, []uint64{1, 1}, []uint64{k.Stats().Since(before).Failed, k.Stats().Since(before).Looks})
+		srv.SetDelay(0)
+		require.NoError(t, held.Unlock(t.Context()))
+		time.Sleep(time.Second)
+		require.Equal(t, 1, k.Stats().Kept)
+	})
+}
+
 // A release may have been missed while a try was under way that is refused.
 func TestANameIsLookedAtIfAReleaseMayHaveBeenMissedDuringItsTry(t *testing.T) {
 	keeping(t, Config{}, func(t *testing.T, srv *locktest.Server, _ *locktest.Link, k *Keeper) {
