@@ -421,6 +421,55 @@ func TestNotSentIsSaidOnlyWhereNoTryWasSent(t *testing.T) {
 	}
 }
 
+// The first pass of a MultiLock gets no answer at its second member, and the second pass has no
+// connection. Or another owner has that member in the first pass.
+func TestAMultiLockSaysWhatItsLastTryAndItsDoubtSay(t *testing.T) {
+	for what, isHeld := range map[string]bool{"not answered": false, "held": true} {
+		for how, lockIt := range map[string]func(ctx context.Context, m *lock.MultiLock) (*lock.MultiHeld, error){
+			"Lock": func(ctx context.Context, m *lock.MultiLock) (*lock.MultiHeld, error) { return m.Lock(ctx) },
+			"TryLockWithin": func(ctx context.Context, m *lock.MultiLock) (*lock.MultiHeld, error) {
+				deadline, _ := ctx.Deadline()
+				return m.TryLockWithin(context.WithoutCancel(ctx), time.Until(deadline))
+			},
+		} {
+			t.Run(what+"/"+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := locktest.NewServer(t)
+					if isHeld {
+						_, err := srv.Client(lock.Config{}).Mutex("b").Lock(t.Context())
+						require.NoError(t, err)
+					}
+					link := srv.Link()
+					c := link.Client(lock.Config{})
+					srv.SetDelay(100 * time.Millisecond)
+					m, err := lock.NewMultiLock(c.Mutex("a"), c.Mutex("b"))
+					require.NoError(t, err)
+					go func() {
+						for link.Calls()["acquire"] == 0 {
+							time.Sleep(time.Millisecond)
+						}
+						if !isHeld {
+							link.CutAfter("acquire")
+						}
+						for link.Calls()["acquire"] == 1 {
+							time.Sleep(time.Millisecond)
+						}
+						link.Cut()
+					}()
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					defer cancel()
+					_, err = lockIt(ctx, m)
+					t.Log(err)
+					require.Equal(t, !isHeld, errors.Is(err, lock.ErrUnknown))
+					require.Equal(t, isHeld, errors.Is(err, lock.ErrNotSent))
+					require.NotErrorIs(t, err, lock.ErrNotAcquired)
+					require.Equal(t, how == "Lock", errors.Is(err, context.DeadlineExceeded))
+				})
+			})
+		}
+	}
+}
+
 // TestNoRefusalHidesATryThatMayHaveBeenCarriedOut: the answer to the first try is lost, and the second one
 // is refused, or has no time.
 func TestNoRefusalHidesATryThatMayHaveBeenCarriedOut(t *testing.T) {

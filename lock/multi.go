@@ -131,24 +131,46 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 	}
 	ctx = owner.With(ctx, o, nil)
 	first := 0
-	var last error // of the last pass that failed at a member
+	var before error // what the passes before this one say
 	for n := 0; ; n++ {
 		p := pass{m: m, Terms: t, first: first, limit: passLimit(m.random(), n, t.Lease, len(m.members)), owner: o}
 		held, err := p.run(ctx)
 		if err == nil {
 			return held, nil
 		}
-		if !t.Wait || !p.mayRetry(ctx, err) {
-			if wait.Ended(ctx) != nil && last != nil && !errors.Is(err, ErrNotAcquired) {
-				err = &waitError{name: m.members[p.at].name, errs: []error{err, last}}
+		if !t.Wait {
+			return nil, err
+		}
+		said := lastOf(before, err)
+		if !p.mayRetry(ctx, err) {
+			if said != nil && wait.Ended(ctx) != nil {
+				err = newWaitError(ctx, m.members[p.at].name, said)
 			}
 			return nil, err
 		}
-		first, last = m.firstLike(p.at), err
+		first, before = m.firstLike(p.at), said
 		if n > 0 { // so that two callers that collided do not collide again
 			_ = wait.Pause(ctx, nil, wait.Upto(m.random(), time.Millisecond<<min(n, 6)))
 		}
 	}
+}
+
+// lastOf returns what the last try of a call says that has ended with err; before is what earlier tries
+// say. It returns nil if there was no try, or if err is of another kind.
+func lastOf(before, err error) error {
+	var ended *waitError
+	switch {
+	case errors.As(err, &ended):
+		if err = ended.last(); err == nil {
+			return before
+		}
+	case !errors.Is(err, ErrNotAcquired) && !gotNoAnswer(err):
+		return nil
+	}
+	if errors.Is(before, ErrUnknown) && errors.Is(err, ErrNotSent) { // the earlier one may have been carried out
+		return before
+	}
+	return err
 }
 
 // firstLike returns the first member that is a lock of the same client and name as member i. If member i

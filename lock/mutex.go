@@ -52,9 +52,10 @@ func (m *Mutex) Name() string { return m.name }
 // is delayed by at most Config.MaxPoll.
 //
 // If ctx ends first, the error is ctx.Err() (errors.Is). The error is also
-// ErrNotAcquired if the last try found another owner, ErrUnknown if that try was
-// not answered, or ErrNotSent if there was no connection to Redis. If a late answer brings the lock, the client releases it
-// again. If the deadline of ctx has already passed, Lock still makes one try,
+// ErrNotAcquired if the last try that had ended by then found another owner,
+// ErrUnknown if that try was not answered, or ErrNotSent if no try was sent because
+// there was no connection to Redis. If a try is still under way and a late answer
+// brings the lock, the client releases it again. If the deadline of ctx has already passed, Lock still makes one try,
 // which takes at most Config.IOTimeout, unless others of this client wait. So
 // Lock with a deadline of now takes a free lock, like Redisson's tryLock(0). With
 // a cancelled ctx, Lock makes no try.

@@ -14,7 +14,8 @@ import (
 //
 // If d is over, the error is that of the last try, as TryLock returns it: a
 // *HeldError, whose TTL is from the time of that try, or ErrUnknown or ErrNotSent
-// if Redis did not answer. If ctx ends first, the error is that of Lock, which is
+// if Redis did not answer. A re-entry also waits while another call for its hold is
+// not answered, and its error says so. If ctx ends first, the error is that of Lock, which is
 // ctx.Err(). With a d of zero or less, TryLockWithin makes one try, which takes at
 // most Config.IOTimeout, unless others of this client wait.
 func (m *Mutex) TryLockWithin(ctx context.Context, d time.Duration) (*Held, error) {
