@@ -58,8 +58,15 @@ func (c *Client) Close(ctx context.Context) error {
 			return errors.Join(c.endHeld(ctx), c.awaitUser(ctx))
 		}
 	}
-	c.holds.Close(ctx)
-	return c.awaitUser(ctx)
+	limit := ctx
+	if c.cfg.ReleaseOnClose {
+		limit = context.WithoutCancel(ctx) // holds.Close itself ends after Config.UnlockTimeout
+	}
+	var left error
+	if n := c.holds.Close(limit); n > 0 && c.cfg.ReleaseOnClose && wait.Ended(ctx) != nil {
+		left = fmt.Errorf("lock: closed with no lock held, and %d requests were not answered, whose locks are left to their TTL: %w: give Close more time", n, wait.Ended(ctx))
+	}
+	return errors.Join(left, c.awaitUser(ctx))
 }
 
 // lastWords is how long Close waits for hooks and the Logger if its ctx has ended before.

@@ -20,6 +20,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -174,6 +175,46 @@ func TestCloseWithoutLocksSaysWhatItWaitedFor(t *testing.T) {
 		}
 		require.EqualError(t, c.Close(ctx), "lock: closed with no lock held, but while calls were under way"+left+": context canceled: give Close more time")
 		require.ErrorIs(t, bounded.Receive(t, tried), lock.ErrUnknown)
+	}
+}
+
+// A try was left, and its answer is late: with ReleaseOnClose, Close gives back what it took, although its
+// context has ended and nothing is held.
+func TestReleaseOnCloseGivesBackWhatALeftTryTakes(t *testing.T) {
+	for _, release := range []bool{false, true} {
+		for _, answers := range []bool{false, true} {
+			t.Run(fmt.Sprint("release ", release, ", answers ", answers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := locktest.NewServer(t)
+					c, err := lock.New(srv.Link().Pool(), lock.Config{Lease: time.Hour, IOTimeout: time.Minute, UnlockTimeout: time.Minute, ReleaseOnClose: release, Connections: 1})
+					require.NoError(t, err)
+					held, err := c.Mutex("a").Lock(t.Context()) // so that there is a connection
+					require.NoError(t, err)
+					require.NoError(t, held.Unlock(t.Context()))
+					srv.Pause()
+					tried, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					_, err = c.Mutex("a").TryLock(tried)
+					require.ErrorIs(t, err, lock.ErrUnknown)
+					if answers {
+						time.AfterFunc(10*time.Second, srv.Resume)
+					}
+					err = c.Close(tried)
+					if release && !answers {
+						require.EqualError(t, err, "lock: closed with no lock held, and 1 requests were not answered, whose locks are left to their TTL: context deadline exceeded: give Close more time")
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+					} else {
+						require.NoError(t, err)
+					}
+					if release && answers {
+						require.Empty(t, srv.Locks())
+						require.Equal(t, 2, srv.Calls()["acquire"])
+					}
+					time.Sleep(time.Minute)
+					srv.Resume()
+				})
+			})
+		}
 	}
 }
 
