@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -216,6 +217,48 @@ func TestReleaseOnCloseGivesBackWhatALeftTryTakes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// slowSource is a source of random numbers that takes a second for each after the first thousand. So a
+// call that draws a pause without waiting for it ends all the same.
+type slowSource struct{ draws atomic.Int64 }
+
+func (s *slowSource) Uint64() uint64 {
+	if s.draws.Add(1) > 1000 {
+		time.Sleep(time.Second)
+	}
+	return rand.Uint64()
+}
+
+// A re-entry that tries again and again because there is no connection is ended by Close.
+func TestCloseEndsAReentryThatHasNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link := locktest.NewServer(t).Link()
+		var source slowSource
+		c := link.Client(lock.Config{Rand: &source})
+		owner := lock.WithOwner(context.Background(), "me") // Close does not end this one
+		_, err := c.Mutex("a").LockFor(owner, time.Hour)
+		require.NoError(t, err)
+		link.Cut()
+		reentered := make(chan error, 1)
+		go func() {
+			_, err := c.Mutex("a").Lock(owner)
+			reentered <- err
+		}()
+		time.Sleep(time.Minute)
+		before := source.draws.Load()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(ctx) }()
+		require.ErrorIs(t, <-reentered, lock.ErrClosed)
+		require.Less(t, time.Since(began), 10*time.Second)
+		require.Less(t, source.draws.Load()-before, int64(100))
+		require.ErrorIs(t, <-closed, context.DeadlineExceeded)
+		require.Less(t, source.draws.Load()-before, int64(1000))
+		link.Mend()
+	})
 }
 
 func TestCloseFromManyGoroutinesAtOnceEndsAllCalls(t *testing.T) {

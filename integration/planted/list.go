@@ -201,6 +201,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/keeper", run: "^TestANameIsLookedAtIfAReleaseMayHaveBeenMissedDuringATryThatFails$"}},
 	},
 	{
+		name: "reentry-spins-at-close", file: "lock/internal/engine/locktable/failed.go",
+		breaks: "a re-entry without a connection tries again and again without a pause while Close begins",
+		before: "\tif wait.Closed(w.table.cfg.Closing) {",
+		after:  "\tif false {",
+		tests:  []tests{{pkg: "./lock/internal/engine/locktable", run: "^TestAReentryThatIsNotSentEndsWhenItsClientIsClosing$"}},
+	},
+	{
 		name: "keeper-rests-long-when-deaf", file: "lock/keeper/ask.go",
 		breaks: "a Keeper that cannot subscribe any more looks as seldom as before",
 		before: "missed, !k.releases.Listens(name)",

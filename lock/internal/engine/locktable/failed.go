@@ -43,7 +43,7 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 	case refused, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
 		w.waited = true
 		if unknown && !t.line && !w.caller.Try {
-			w.backOff(ctx)
+			return w.backOff(ctx)
 		}
 		return false // its instruction says how it goes on
 	case wait.Ended(ctx) != nil:
@@ -134,14 +134,19 @@ func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool
 		return true
 	}
 	w.waited = true
-	w.backOff(ctx)
-	return false
+	return w.backOff(ctx)
 }
 
-// backOff waits after an unknown outcome that the queue's Probe does not count.
-func (w *Waiter[H]) backOff(ctx context.Context) {
+// backOff waits after an unknown outcome that the queue's Probe does not count. It reports whether the
+// call is over, because the client is closing.
+func (w *Waiter[H]) backOff(ctx context.Context) (over bool) {
 	_ = wait.Pause(ctx, w.table.cfg.Closing, wait.Backoff(w.table.cfg.Random, w.unknowns))
 	w.unknowns++
+	if wait.Closed(w.table.cfg.Closing) { // else there would be no pause until Close has reached the queue
+		w.last.End = wire.ByClose
+		return true
+	}
+	return false
 }
 
 // refused is how a call ends that does not wait.

@@ -567,6 +567,35 @@ func TestHoldsThatShareANameAreFoundByTheirOwners(t *testing.T) {
 	})
 }
 
+// unsent is a call whose re-entries are not sent, the first hundred times.
+type unsent struct{ *take }
+
+func (a unsent) Reenter(ctx context.Context, h *fakeHold) wire.Outcome {
+	if a.reentries < 100 {
+		a.reentries++
+		return wire.Outcome{Result: wire.NotSent, Cause: errFakeUnknown}
+	}
+	return a.take.Reenter(ctx, h)
+}
+
+// Close closes Closing before it has told each shard. Until then a re-entry that is not sent would try
+// again and again without a pause.
+func TestAReentryThatIsNotSentEndsWhenItsClientIsClosing(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		closing := make(chan struct{})
+		c.table.cfg.Closing = closing
+		held := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, held.run(t.Context(), Request{}))
+		again := unsent{&take{c: c, name: "a", as: ownerOf(1)}}
+		w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, again, Request{Owner: ownerOf(1)})
+		defer w.End()
+		close(closing)
+		require.ErrorIs(t, errorOf(t.Context(), w.Run(t.Context())), errFakeClosed)
+		require.Equal(t, 1, again.reentries)
+		c.unlock(held.held)
+	})
+}
+
 // TestAWaiterLeavesALongLineAsQuicklyAsAShortOne: a walk along the line would be
 // 40 times slower in the long one.
 func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
