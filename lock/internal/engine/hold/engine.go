@@ -92,9 +92,9 @@ type Engine struct {
 
 	Counts Counts
 
-	seqs      atomic.Uint64      // the last seq: one for every outermost attempt
-	fair      fairLines          // of the waiters for FairMutexes
-	followers sync.Map           // of *pubsub.Follower
+	seqs      atomic.Uint64 // the last seq: one for every outermost attempt
+	fair      fairLines     // of the waiters for FairMutexes
+	followers followers
 	turns     sync.Map           // of *Hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
 	lost      work.Backlog[loss] // holds that are lost, to be taken out of the table
 	unlocks   wait.Deadlines     // of Unlock

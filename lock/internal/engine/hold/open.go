@@ -2,6 +2,8 @@ package hold
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
@@ -76,6 +78,30 @@ func (k *Engine) Wait() {
 // Settle returns when the holds that were lost so far are no longer in the table.
 func (k *Engine) Settle() { k.lost.Drain() }
 
+// followers are the Followers of a client, in the order in which they were added.
+type followers struct {
+	mu  sync.Mutex
+	now []*pubsub.Follower // guarded by mu
+}
+
+func (x *followers) add(f *pubsub.Follower) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.now = append(x.now, f)
+}
+
+func (x *followers) remove(f *pubsub.Follower) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.now = slices.DeleteFunc(x.now, func(y *pubsub.Follower) bool { return y == f })
+}
+
+func (x *followers) all() []*pubsub.Follower {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.now)
+}
+
 // Follow runs f until ctx ends, which must end with Context. Then it calls ended. It does so at once if the
 // client is closing. Wait waits for it.
 func (k *Engine) Follow(ctx context.Context, f *pubsub.Follower, ended func()) {
@@ -86,10 +112,10 @@ func (k *Engine) Follow(ctx context.Context, f *pubsub.Follower, ended func()) {
 		return
 	}
 	defer end()
-	k.followers.Store(f, nil)
+	k.followers.add(f)
 	k.wg.Go(k.cfg.Cast.As("hear releases", func() {
 		defer ended()
-		defer k.followers.Delete(f)
+		defer k.followers.remove(f)
 		if k.cfg.Traits.Slots {
 			_ = k.Network.Router().Known(ctx) // so that somebody asks for the first Layout
 		}

@@ -2,7 +2,6 @@ package hold
 
 import (
 	"github.com/wheellock/wheellock/lock/internal/transport/network"
-	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/transport/renewer"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
 	"github.com/wheellock/wheellock/renewal"
@@ -94,10 +93,9 @@ func (k *Engine) relocate() {
 		k.place(h)
 	}
 	k.Table.WakeAll()
-	k.followers.Range(func(f, _ any) bool {
-		f.(*pubsub.Follower).Relocate()
-		return true
-	})
+	for _, f := range k.followers.all() {
+		f.Relocate()
+	}
 }
 
 // refusalOf returns the error that the server of h last answered to a renewal, if that was within
