@@ -450,8 +450,10 @@ func (w *world) allKept() {
 	}
 	for i := range sharers {
 		place := fmt.Sprintf("%s:sharer:%d", share, i)
-		if there, _ := redis.Int(w.ask("EXISTS", place), nil); there != 0 && !w.late {
-			w.fail("%s is there when all Keepers are closed", place)
+		for server := range max(w.scenario.Cluster, 1) {
+			if there, _ := redis.Int(w.askAt(server, "EXISTS", place), nil); there != 0 && !w.late {
+				w.fail("%s is there when all Keepers are closed", place)
+			}
 		}
 	}
 }

@@ -191,15 +191,14 @@ func (o order) drawn(seed uint64) scenario {
 		s.Objects = append(s.Objects, some(d, mutex, mutex, mutex, mutex, fair, readWrite, permits, semaphore, latch))
 	}
 	switch {
-	case o.Keepers: // one server
 	case d.handOvers:
 		s.Objects = []kind{mutex}
-	case small && d.chance(4):
+	case small && !o.Keepers && d.chance(4):
 		s.Servers, s.Objects = 3, []kind{some(d, red, red, red, multi)}
 	case small && d.chance(4):
 		s.Cluster = 2 + d.IntN(2)
 		d.weights[moves], d.weights[restarts], d.within[guards] = 1+d.IntN(6), 0, 0 // what a Guard writes is in no slot
-	case small && d.chance(8):
+	case small && !o.Keepers && d.chance(8):
 		s.Objects[0] = multi
 	}
 	d.servers = max(s.Servers, s.Cluster, 1)
