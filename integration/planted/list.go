@@ -254,7 +254,7 @@ var bugs = []bug{
 		breaks: "a name that other callers of the client wait for is asked for again and again while Redis is down",
 		before: "if ttl <= 0 || rest < ttl {",
 		after:  "if ttl < 0 || rest < ttl {",
-		tests:  []tests{ofKeepers},
+		tests:  []tests{{pkg: "./lock/keeper", run: "^TestNamesThatOthersOfTheClientWaitForAreNoLoop$"}},
 	},
 	{
 		name: "keeper-tells-drop-late", file: "lock/keeper/keeper.go",

@@ -320,12 +320,12 @@ func (w *world) keepers() {
 	}
 }
 
-// few checks that a Keeper asks little of a server that cannot be reached. Until 8 tries have failed all
+// few checks that a Keeper asks little while no server can be reached. Until 8 tries have failed all
 // names may be tried. Then there are pauses of at least 75 ms, which grow twofold.
 func (k *housekeeper) few() {
 	w, now := k.world, time.Now()
 	st, names := k.Stats(), len(w.objects)
-	if !k.client.networks[0].(*link).unreachable() {
+	if slices.ContainsFunc(k.client.networks, func(n trouble) bool { return !n.(*link).unreachable() }) {
 		k.down, k.failing = period{}, period{}
 		return
 	}
