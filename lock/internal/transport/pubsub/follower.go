@@ -157,10 +157,12 @@ func (f *Follower) handle(n *followed) {
 		last.Confirmed, last.Messages = 0, news.Messages
 	}
 	n.lastNews = news
-	came := news.Messages != last.Messages
-	missed := news.Confirmed != last.Confirmed || last.Listening && !news.Listening
-	if came || missed {
-		f.tell(n.name, !came)
+	came, deaf := news.Messages != last.Messages, last.Listening && !news.Listening
+	if came {
+		f.tell(n.name, false)
+	}
+	if deaf || !came && news.Confirmed != last.Confirmed { // a message says more than that one may have been missed
+		f.tell(n.name, true)
 	}
 }
 

@@ -251,6 +251,31 @@ func TestAFollowerTellsOnceThatItListensNoMore(t *testing.T) {
 	})
 }
 
+// A message says nothing of whether the next one will come.
+func TestAFollowerTellsThatItListensNoMoreBesideAMessage(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var told told
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return sub, name },
+			func(name string, missed bool) {
+				told.tell(name, missed)
+				time.Sleep(time.Minute)
+			})
+		defer run(follower)()
+		follower.Follow("a")
+		follower.Follow("b")
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, "a missed, b missed", told.take())
+		srv.publish("b")
+		synctest.Wait() // the function runs
+		srv.publish("a")
+		synctest.Wait()
+		require.NoError(t, srv.Kill())
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, "a, a missed, b, b missed", told.take())
+		require.NoError(t, srv.Restart(context.Background()))
+	})
+}
+
 func TestAFollowerThatLeavesANameLeavesItsChannel(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		var told told
