@@ -208,6 +208,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/engine/locktable", run: "^TestAReentryThatIsNotSentEndsWhenItsClientIsClosing$"}},
 	},
 	{
+		name: "keeper-waits-for-a-dead-server", file: "lock/keeper/core.go",
+		breaks: "a name that is free on a living server of a Cluster shares the probes with the names of a dead one",
+		before: "\tcase len(line) > 0:\n",
+		after:  "\tcase false:\n",
+		tests:  []tests{{pkg: "./lock/keeper", run: "^TestADeadServerDoesNotHoldUpTheNamesOfOthers$"}},
+	},
+	{
 		name: "keeper-rests-long-when-deaf", file: "lock/keeper/ask.go",
 		breaks: "a Keeper that cannot subscribe any more looks as seldom as before",
 		before: "missed, !k.releases.Listens(name)",

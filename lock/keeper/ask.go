@@ -282,6 +282,7 @@ func (k *Keeper) give() {
 			// It is not followed yet, because the first message would end its rest.
 			k.restLocked(e, k.core.finish(e, time.Now()))
 		}
+		k.lookLocked()
 		k.pumpLocked()
 		k.mu.Unlock()
 	}
@@ -290,6 +291,7 @@ func (k *Keeper) give() {
 // restLocked sets the timer of a name that rests.
 func (k *Keeper) restLocked(e *entry, rest time.Duration) {
 	if rest > 0 {
+		e.timer.Stop() // set by an earlier rest whose end was told late
 		// The error says that the Keeper is closed.
 		_ = k.wheel.ScheduleWithin(&e.timer, rest, slackOf(rest), e)
 	}

@@ -97,7 +97,7 @@ func TestANameIsLookedAtIfAReleaseMayHaveBeenMissedDuringItsTry(t *testing.T) {
 	})
 }
 
-// While Redis is down there are no looks, so a name that is due is the next probe.
+// While Redis is down, a name that is due is looked at once, and is then the next probe.
 func TestANameThatIsDueDuringAnOutageIsTheProbe(t *testing.T) {
 	keeping(t, Config{}, func(t *testing.T, srv *locktest.Server, link *locktest.Link, k *Keeper) {
 		held, err := srv.Client(lock.Config{}).Mutex("a").TryLock(t.Context())
@@ -114,7 +114,7 @@ func TestANameThatIsDueDuringAnOutageIsTheProbe(t *testing.T) {
 		k.heard("a", true)
 		time.Sleep(10 * time.Second)
 		did := k.Stats().Since(before)
-		require.Zero(t, did.Looks)
+		require.LessOrEqual(t, did.Looks, uint64(2*(1+failuresInARow)), "a name that was the probe rests before its next look")
 		require.NotZero(t, did.Failed)
 		require.LessOrEqual(t, did.Failed, uint64(3), "pauses are 5 s, or a quarter less")
 		link.Mend()

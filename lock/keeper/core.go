@@ -18,15 +18,16 @@ const (
 	// ready by hear, to gone by drop.
 	resting state = iota
 	// due: in line for a look, which asks Redis whether the name is still held. From
-	// resting by wake and hear, from asking by refuse, from looking by looked. To
-	// looking by nextLooks, to ready by nextLooks and hear, to gone by drop.
+	// resting by wake and hear, from asking by refuse and fail, from looking by looked.
+	// While Redis is down also from gone by want, from ready by fail, and from ending
+	// by finish. To looking by nextLooks, to ready by hear, to gone by drop.
 	due
 	// looking: a look is under way. From due by nextLooks. To resting, due and ready by
 	// looked, to gone by drop.
 	looking
 	// ready: in line for a try. From gone by want, from resting and due by hear, from
-	// due by nextLooks, from asking by refuse, from looking by looked, from ending by
-	// finish. To asking by next, to gone by drop.
+	// asking by refuse and fail, from looking by looked, from ending by finish. To asking
+	// by next, to due by fail, to gone by drop.
 	ready
 	// asking: a try is under way. From ready by next. To kept or ending by grant, to
 	// resting or gone by refuse and fail, to due or ready by refuse.
@@ -80,7 +81,8 @@ type entry struct {
 
 	state  state
 	wanted bool
-	place  int  // its index in core.line, while it is ready
+	place  int  // its index in core.line or core.proved, while it is ready
+	proved bool // since the last try its server has answered that it may be free, or told a release
 	heard  news // since the try or look under way began
 	tuned  bool // its messages come
 
@@ -101,7 +103,8 @@ type core struct {
 	random    func() float64 // immutable; from 0 to 1
 
 	entries map[string]*entry
-	line    []*entry // the ready ones, in any order
+	line    []*entry // the ready ones that are not proved, in any order
+	proved  []*entry // the ready ones that are proved. They go first, and are tried while Redis is down for others
 	looks   []*entry // the due ones, and others that were due before
 	counts  [states]int
 	wanted  int
@@ -127,25 +130,46 @@ func newCore(cfg Config, random func() float64) core {
 // move changes the state of e, and keeps the line and the counts.
 func (c *core) move(e *entry, to state) {
 	if e.state == ready {
-		last := len(c.line) - 1
-		c.line[e.place] = c.line[last]
-		c.line[e.place].place = e.place
-		c.line[last] = nil
-		c.line = c.line[:last]
+		in := c.lineOf(e)
+		last := len(*in) - 1
+		(*in)[e.place] = (*in)[last]
+		(*in)[e.place].place = e.place
+		(*in)[last] = nil
+		*in = (*in)[:last]
 	}
 	c.counts[e.state]--
 	c.counts[to]++
 	e.state = to
 	switch to {
 	case ready:
-		e.place = len(c.line)
-		c.line = append(c.line, e)
+		in := c.lineOf(e)
+		e.place = len(*in)
+		*in = append(*in, e)
 	case due:
 		c.looks = append(c.looks, e)
-	case looking, asking:
+	case looking:
 		e.heard = nothing
+	case asking:
+		e.heard, e.proved = nothing, false
 	case gone:
 		delete(c.entries, e.name)
+	}
+}
+
+// lineOf returns the line in which e is, or would be, while it is ready.
+func (c *core) lineOf(e *entry) *[]*entry {
+	if e.proved {
+		return &c.proved
+	}
+	return &c.line
+}
+
+// lineUp has a name tried, or, while Redis is down, looked at first: its server may be another one.
+func (c *core) lineUp(e *entry) {
+	if c.isDown() && !e.proved {
+		c.move(e, due)
+	} else {
+		c.move(e, ready)
 	}
 }
 
@@ -160,7 +184,7 @@ func (c *core) setWanted(e *entry, wanted bool) {
 	}
 }
 
-// want makes a name wanted. A name that is not in the table is ready at once.
+// want makes a name wanted. A name that is not in the table is ready at once, or due while Redis is down.
 func (c *core) want(k *Keeper, name string) {
 	if c.closed {
 		return
@@ -170,7 +194,7 @@ func (c *core) want(k *Keeper, name string) {
 		e = &entry{name: name, keeper: k, state: gone}
 		c.counts[gone]++
 		c.entries[name] = e
-		c.move(e, ready)
+		c.lineUp(e)
 	}
 	c.setWanted(e, true)
 }
@@ -230,15 +254,23 @@ func (c *core) wake(e *entry) {
 
 // hear is for news of a name. It returns true if the timer of the name is to be stopped.
 func (c *core) hear(e *entry, what news) (stop bool) {
+	if e.state == kept || e.state == ending {
+		return false // it is too late for that
+	}
 	e.tuned = true
 	switch {
 	case e.state == looking || e.state == asking:
+		e.proved = e.proved || what == released
 		e.heard = max(e.heard, what)
 	case e.state == resting && what == missed:
 		c.move(e, due)
 		return true
-	case e.state == resting || e.state == due && what == released:
+	case what == released && !(e.state == ready && e.proved):
 		stop = e.state == resting
+		if e.state == ready {
+			c.move(e, due) // out of the line of those that are not proved
+		}
+		e.proved = true
 		c.move(e, ready)
 	}
 	return stop
@@ -254,17 +286,12 @@ func (c *core) deafen(e *entry) (most time.Duration) {
 	return most
 }
 
-// nextLooks returns the names to look at now, which are then looking. While Redis is down, names that
-// are due become ready instead, so that one probe speaks for them. There are more to look at while
+// nextLooks returns the names to look at now, which are then looking. There are more to look at while
 // looks is not empty.
 func (c *core) nextLooks() (batch []*entry) {
 	n := min(len(c.looks), looksAtOnce)
 	for _, e := range c.looks[:n] {
-		switch {
-		case e.state != due:
-		case c.isDown():
-			c.move(e, ready)
-		default:
+		if e.state == due {
 			c.move(e, looking)
 			batch = append(batch, e)
 		}
@@ -281,6 +308,7 @@ func (c *core) looked(e *entry, ttl time.Duration, unknown bool) (rest time.Dura
 	switch {
 	case e.state != looking: // it was dropped
 	case unknown, ttl == 0:
+		e.proved = e.proved || !unknown
 		c.move(e, ready)
 	default:
 		return c.rest(e, c.untilFree(e, ttl))
@@ -294,16 +322,21 @@ func (c *core) isDown() bool { return c.streak >= failuresInARow }
 // next returns the name to ask for now, which is then asking. It returns nil if there is none. If
 // wait is not 0, there is one after that time.
 func (c *core) next(now time.Time) (e *entry, wait time.Duration) {
-	busy := c.counts[asking]
+	busy, line := c.counts[asking], c.proved
 	switch {
-	case len(c.line) == 0, busy >= c.atOnce:
+	case busy >= c.atOnce:
 		return nil, 0
 	case c.counts[kept]+c.counts[ending]+busy >= c.bound():
+		return nil, 0
+	case len(line) > 0:
+	case len(c.line) == 0:
 		return nil, 0
 	case c.isDown() && busy > 0:
 		return nil, 0 // one probe, whose answer leads here again
 	case c.isDown() && now.Before(c.resume):
 		return nil, c.resume.Sub(now)
+	default:
+		line = c.line
 	}
 	burst := max(1, c.perSecond/20)
 	if c.refilled.IsZero() {
@@ -317,7 +350,7 @@ func (c *core) next(now time.Time) (e *entry, wait time.Duration) {
 	}
 	c.tokens--
 	// A name at random, so that processes that want the same names seldom ask for the same one.
-	e = c.line[min(int(c.random()*float64(len(c.line))), len(c.line)-1)]
+	e = line[min(int(c.random()*float64(len(line))), len(line)-1)]
 	c.move(e, asking)
 	return e, 0
 }
@@ -363,7 +396,11 @@ func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 
 // fail handles a try whose outcome is unknown, or that Redis answered with an error.
 func (c *core) fail(e *entry, now time.Time) (rest time.Duration) {
-	c.streak++
+	if c.streak++; c.streak == failuresInARow {
+		for len(c.line) > 0 { // a look finds those whose servers answer
+			c.move(c.line[len(c.line)-1], due)
+		}
+	}
 	if c.isDown() && !now.Before(c.resume) {
 		c.pause = min(max(2*c.pause, firstPause), longestPause)
 		c.resume = now.Add(time.Duration(float64(c.pause) * (0.75 + c.random()/2)))
@@ -389,7 +426,7 @@ func (c *core) rest(e *entry, rest time.Duration) time.Duration {
 		c.setWanted(e, false)
 		c.move(e, gone)
 	case e.heard == released:
-		c.move(e, ready)
+		c.lineUp(e)
 	case e.heard == missed:
 		c.move(e, due)
 	default:

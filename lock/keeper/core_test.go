@@ -78,10 +78,13 @@ func (s *script) check(t *rapid.T) {
 	}
 	counts[gone] = c.counts[gone]
 	require.Equal(t, counts, c.counts)
-	require.Len(t, c.line, counts[ready])
-	for i, e := range c.line {
-		require.Equal(t, ready, e.state)
-		require.Equal(t, i, e.place)
+	require.Equal(t, counts[ready], len(c.line)+len(c.proved))
+	for proved, line := range map[bool][]*entry{false: c.line, true: c.proved} {
+		for i, e := range line {
+			require.Equal(t, ready, e.state)
+			require.Equal(t, i, e.place)
+			require.Equal(t, proved, e.proved)
+		}
 	}
 	wanted := 0
 	for _, e := range c.entries {
@@ -139,13 +142,14 @@ func TestCoreInAnyOrder(t *testing.T) {
 			"next": func(*rapid.T) {
 				s.now = s.now.Add(time.Duration(rapid.SampledFrom([]int{10, 10_000}).Draw(t, "ms")) * time.Millisecond)
 				down, room := c.isDown(), c.bound()-c.counts[kept]-c.counts[ending]-c.counts[asking]
+				proved := len(c.proved) > 0
 				e, wait := c.next(s.now)
 				if e == nil {
-					require.False(t, !down && room > 0 && len(c.line) > 0 && c.counts[asking] < c.atOnce && wait == 0, "nothing leads on")
+					require.False(t, (!down || proved) && room > 0 && len(c.line)+len(c.proved) > 0 && c.counts[asking] < c.atOnce && wait == 0, "nothing leads on")
 					return
 				}
 				require.Positive(t, room)
-				require.False(t, down && c.counts[asking] > 1, "one probe")
+				require.False(t, down && c.counts[asking] > 1 && !proved, "one probe, besides those that are proved")
 				s.asks = append(s.asks, e)
 				delete(s.news, e)
 			},
@@ -166,9 +170,7 @@ func TestCoreInAnyOrder(t *testing.T) {
 				s.rest(e, c.fail(e, s.now))
 			},
 			"look": func(*rapid.T) {
-				down := c.isDown()
 				batch := c.nextLooks()
-				require.False(t, down && len(batch) > 0)
 				require.Empty(t, c.looks)
 				for _, e := range batch {
 					delete(s.news, e)
@@ -426,7 +428,9 @@ func TestWhileRedisIsDownOneNameIsAskedForAtATime(t *testing.T) {
 	for _, e := range entries {
 		c.wake(e)
 	}
-	c.nextLooks() // without looks all are asked for
+	for _, e := range c.nextLooks() {
+		c.looked(e, 0, true)
+	}
 	for _, pause := range []time.Duration{firstPause, 2 * firstPause} {
 		e, wait := c.next(now)
 		require.Nil(t, e)
@@ -445,6 +449,85 @@ func TestWhileRedisIsDownOneNameIsAskedForAtATime(t *testing.T) {
 	for range 2 {
 		e, _ := c.next(now)
 		require.NotNil(t, e, "Redis answers again")
+	}
+}
+
+// Eight names of a dead server of a Cluster have failed, and many more wait for a probe. The names of the
+// others are looked at, and those that are free are tried at once.
+func TestADeadServerDoesNotHoldUpTheNamesOfOthers(t *testing.T) {
+	const dead = 200
+	for what, free := range map[string]func(c *core, b *entry){
+		"released": func(c *core, b *entry) {
+			c.refuse(b, time.Minute)
+			c.streak = failuresInARow
+			c.hear(b, released)
+		},
+		"found free by a look": func(c *core, b *entry) {
+			c.refuse(b, time.Minute)
+			c.streak = failuresInARow
+			c.wake(b)
+			c.looked(looksAt(c, b)[0], 0, false)
+		},
+		"wanted just now": func(c *core, b *entry) {
+			c.refuse(b, time.Minute)
+			c.streak = failuresInARow
+			c.drop(b)
+			c.want(nil, "b")
+			c.looked(looksAt(c, c.entries["b"])[0], 0, false)
+		},
+		"lost": func(c *core, b *entry) {
+			c.grant(b, time.Unix(1, 0))
+			c.streak = failuresInARow
+			c.lose(b)
+			c.finish(b, time.Unix(10, 0))
+			c.looked(looksAt(c, b)[0], 0, false)
+		},
+		"in line before": func(c *core, b *entry) {
+			c.refuse(b, time.Minute)
+			c.drop(b)
+			c.want(nil, "b")
+			b = c.entries["b"]
+			require.Equal(t, ready, b.state)
+			c.want(nil, "c")
+			c.move(c.entries["c"], asking)
+			c.streak = failuresInARow - 1
+			c.fail(c.entries["c"], time.Unix(1, 0))
+			c.looked(looksAt(c, b)[0], 0, false)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			names := make([]string, dead)
+			for i := range names {
+				names[i] = strconv.Itoa(i)
+			}
+			now := time.Unix(1, 0)
+			c, entries := asked(Config{Look: 10 * time.Second}, append(names, "b")...)
+			b := c.entries["b"]
+			entries = slices.DeleteFunc(entries, func(e *entry) bool { return e == b })
+			for _, e := range entries[:20] {
+				c.fail(e, now)
+			}
+			require.True(t, c.isDown())
+			for _, e := range entries[20:] {
+				c.refuse(e, time.Minute)
+			}
+			c.streak = failuresInARow // of those that were refused later nothing is known any more
+			for _, e := range entries {
+				c.wake(e)
+			}
+			for _, e := range c.nextLooks() {
+				c.looked(e, 0, true)
+			}
+			free(&c, b)
+			require.True(t, c.isDown())
+			c.resume = now.Add(longestPause)
+			e, wait := c.next(now)
+			require.Zero(t, wait)
+			require.NotNil(t, e)
+			require.Equal(t, "b", e.name)
+			e, _ = c.next(now)
+			require.Nil(t, e, "the others share a probe")
+		})
 	}
 }
 

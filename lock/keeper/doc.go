@@ -37,7 +37,9 @@
 //   - At most Config.AtOnce tries are under way, and at most Config.PerSecond, or a
 //     twentieth more, begin in a second. When 8 tries have failed in a row, all names
 //     share one probe at a time (P44), with pauses that grow from 100 ms to 5 s, more
-//     or less a quarter. Then there are no looks.
+//     or less a quarter. Before a name shares the probe, it is looked at. If its server
+//     answers that it is free, or tells its release, it is tried at once. So a dead
+//     server of a Cluster does not hold up the names of the others.
 //   - Close gives all names back, and returns when its context ends.
 //   - A name that waits has no goroutine and no time.Timer.
 //

@@ -94,6 +94,7 @@ func (k *Keeper) Want(names ...string) error {
 				first = err
 			}
 		}
+		k.lookLocked()
 		k.pumpLocked()
 		k.mu.Unlock()
 	}

@@ -93,6 +93,7 @@ func (s *sharers) Fire(*wheel.Timer) {
 // Keeper has no place, the share stays.
 func (s *sharers) count() {
 	k, n := s.k, 0
+	s.countAfter(k.core.untilNextLook()) // first, so that countNow finds the timer set
 	ttls, errs := k.client.TTLMany(k.tries, s.places)
 	for _, ttl := range ttls {
 		if ttl != 0 {
@@ -100,7 +101,6 @@ func (s *sharers) count() {
 		}
 	}
 	known := errors.Join(errs...) == nil && s.own.Stats().Kept == 1
-	s.countAfter(k.core.untilNextLook())
 
 	k.mu.Lock()
 	if known {
