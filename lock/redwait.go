@@ -51,10 +51,7 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, mustNotPass bool) (
 			return e
 		},
 	})
-	switch {
-	case err == quorum.ErrBusy:
-		return nil, &HeldError{Name: r.members[0].name}
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	got := held

@@ -42,7 +42,7 @@ func (m *MultiLock) TryLockWithin(ctx context.Context, d time.Duration) (*MultiH
 // Mutex.TryLockWithin.
 func (r *RedLock) TryLockWithin(ctx context.Context, d time.Duration) (*MultiHeld, error) {
 	return within(ctx, d, func(ctx context.Context, waits bool) (*MultiHeld, error) {
-		return r.acquire(ctx, hold.Terms{Renewed: true, Wait: waits}, true)
+		return r.acquire(ctx, hold.Terms{Renewed: true, Wait: waits}, !waits)
 	})
 }
 

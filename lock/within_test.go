@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -106,6 +107,77 @@ func TestTryLockWithinWaitsNoLonger(t *testing.T) {
 				time.Sleep(time.Hour) // it is renewed, though the time of the wait is over
 				require.NoError(t, unlock(ctx))
 			})
+		})
+	}
+}
+
+// TestARedLockIsWaitedForBehindOthersOfItsProcess: another call of the process waits for it.
+func TestARedLockIsWaitedForBehindOthersOfItsProcess(t *testing.T) {
+	red := withinLocks(t)["RedLock"]
+	for _, gone := range []bool{false, true} { // whether the lock is unlocked in time, and the other call gives up
+		t.Run(fmt.Sprint("gone ", gone), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				unlock, err := red(srv.Client(lock.Config{})).within(t.Context(), 0)
+				require.NoError(t, err)
+				l := red(srv.Client(lock.Config{}))
+				other, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				if !gone {
+					cancel()
+					other, cancel = context.WithTimeout(t.Context(), time.Minute)
+				}
+				defer cancel()
+				done := make(chan error, 1)
+				go func() {
+					_, err := l.within(other, time.Hour)
+					done <- err
+				}()
+				synctest.Wait()
+				if gone {
+					time.AfterFunc(5*time.Second, func() { _ = unlock(context.Background()) })
+				}
+				began := time.Now()
+				got, err := l.within(t.Context(), 10*time.Second)
+				if gone {
+					require.NoError(t, err)
+					require.Less(t, time.Since(began), 10*time.Second)
+					require.NoError(t, got(t.Context()))
+				} else {
+					require.ErrorIs(t, err, lock.ErrNotAcquired)
+					require.Equal(t, 10*time.Second, time.Since(began).Round(time.Second))
+				}
+				require.Error(t, <-done)
+			})
+		})
+	}
+}
+
+// TestARedLockIsNotSaidToBeHeldWhileNobodyAnswers: another call of the process waits for servers that are
+// silent, and a call that does not wait must not pass it.
+func TestARedLockIsNotSaidToBeHeldWhileNobodyAnswers(t *testing.T) {
+	red := withinLocks(t)["RedLock"]
+	for _, wait := range []time.Duration{time.Millisecond, 5 * time.Second} { // before and after the first answer is given up
+		synctest.Test(t, func(t *testing.T) {
+			srv := locktest.NewServer(t)
+			l := red(srv.Client(lock.Config{}))
+			unlock, err := l.within(t.Context(), 0)
+			require.NoError(t, err)
+			require.NoError(t, unlock(t.Context()))
+			srv.Pause()
+			other, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() {
+				_, err := l.within(other, time.Hour)
+				done <- err
+			}()
+			time.Sleep(wait)
+			_, err = l.within(t.Context(), 0)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired)
+			require.True(t, fixture.IsNoAnswer(err), "%v", err)
+			require.Error(t, <-done)
+			srv.Resume()
 		})
 	}
 }

@@ -97,19 +97,20 @@ func (l *Line) Nudge() {
 
 func (l *Line) now() waitqueue.Instant { return waitqueue.Instant(time.Since(l.start)) }
 
-// join puts w into the line. It returns false if w must not pass others and others wait.
-func (l *Line) join(w *waiter) bool {
+// join puts w into the line. If w must not pass others and others wait, join returns what the first of them
+// was told last.
+func (l *Line) join(w *waiter) (busy error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.MustNotPass && len(l.waiting) > 0 && !slices.Contains(l.ownedLocked(w), true) {
-		return false
+	if w.MustNotPass && len(l.waiting) > 0 && l.waiting[0].said != nil && !slices.Contains(l.ownedLocked(w), true) {
+		return l.waiting[0].said
 	}
 	if w.Try {
 		l.trying = append(l.trying, w)
 	} else {
 		l.waiting = append(l.waiting, w)
 	}
-	return true
+	return nil
 }
 
 // ownedLocked returns which members w's owner has.
@@ -176,6 +177,7 @@ func (l *Line) endAttempt(w *waiter, refused bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asking = without(l.asking, w)
+	w.said = err
 	if refused {
 		for _, x := range l.trying {
 			if x.lastAsker == w {

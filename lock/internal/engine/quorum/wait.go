@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"time"
 
@@ -11,15 +10,14 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
-// ErrBusy is returned when others wait and the call must not pass them.
-var ErrBusy = errors.New("quorum: others wait")
-
 // Call is one call for a majority.
 type Call struct {
 	Owner       owner.Owner
 	SharesOwner bool // other calls may have the same owner and get the lock first
 	Try         bool // it does not wait
-	MustNotPass bool // it does not pass calls that wait
+	// MustNotPass: it does not pass calls that wait, but returns what the first of them was told last.
+	// If that one was told nothing yet, it asks.
+	MustNotPass bool
 	// Attempt asks all members once. An error says that there is no majority, and the
 	// AttemptResult says why. Attempt has then released all members that it got.
 	Attempt func(ctx context.Context) (AttemptResult, error)
@@ -50,6 +48,7 @@ type waiter struct {
 	isUnlocked bool    // it is the first, and the lock was unlocked in this process
 	lastAsker  *waiter // of a Try: the call of its owner that asked last since it came
 	refusal    error   // of a Try: what that call was told, and this one returns
+	said       error   // what it was told last; nil before the end of its first attempt
 
 	lastErr   error  // of the last attempt; nil before the first
 	refusedBy []bool // for each member whether it refused the last attempt because another has it
@@ -75,8 +74,8 @@ func (l *Line) Run(ctx context.Context, c Call) error {
 			defer p.Watch(w.Owner, w.wake)()
 		}
 	}
-	if !l.join(w) {
-		return ErrBusy
+	if busy := l.join(w); busy != nil {
+		return busy
 	}
 	defer l.leave(w)
 	defer w.stopListening()
