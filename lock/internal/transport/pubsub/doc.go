@@ -33,6 +33,10 @@
 //	   └── nobody has listened for 2 s, or its slot is on another server: its
 //	       listeners are woken, and ask where their key is before they sleep again
 //
+// Two servers may each say that a slot is on the other one. So a server sends the listeners of a
+// channel away at most once in a period of pings. After that, and if the other server is not
+// known, the channel stays asked, and the server is asked again at the next ping.
+//
 // A way that is added later takes a confirmed channel back to asked.
 //
 // # Goroutines and locks

@@ -55,6 +55,9 @@ func (c shards) Send(command string, args ...any) error {
 		}
 		fallthrough
 	case "SUNSUBSCRIBE":
+		if c.srv.refuses.Load() {
+			break
+		}
 		named := make([]any, len(args))
 		for i := range args {
 			named[i] = shard + args[i].(string)

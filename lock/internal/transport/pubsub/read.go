@@ -83,17 +83,18 @@ func (s *Subscriber) confirmLocked(t *topic) {
 
 // staysUsable reports whether the connection can still be used after an error reply to q.
 func (s *Subscriber) staysUsable(q question, err error) bool {
-	switch {
-	case q.command == pong: // a refused ping also shows that the connection works
+	if q.command == pong { // a refused ping also shows that the connection works
 		return true
-	case q.command != "ssubscribe":
+	}
+	if !isOfShards(q.command) {
 		return false
 	}
-	switch verdict, to := pipe.VerdictOf(err, true, s.cfg.Server); {
+	verdict, to := pipe.VerdictOf(err, true, s.cfg.Server)
+	switch {
+	case q.command == "sunsubscribe": // a server has no subscription for a slot that it does not have
+		return verdict == pipe.Elsewhere
 	case verdict == pipe.Elsewhere:
-		if s.cfg.Redirect(to) { // otherwise the waiters poll until the other server is known
-			s.sendAway(to.Slot)
-		}
+		s.redirect(keys.PlainChannel(q.channel), s.cfg.Redirect(to))
 		return true
 	case pipe.Definite(err) && s.cfg.Deaf != nil && s.cfg.Deaf(err):
 		s.deafen(keys.PlainChannel(q.channel))
@@ -102,16 +103,23 @@ func (s *Subscriber) staysUsable(q question, err error) bool {
 	return false
 }
 
-// sendAway sends the listeners of a slot's channels away, because the slot is on another
-// server.
-func (s *Subscriber) sendAway(slot int) {
+// redirect is called when the server says that the slot of channel is on another server. If that
+// server is known, the listeners are sent away, but only once in a period of pings, because the
+// other server may send them back. Otherwise they poll, and the server is asked again at the next
+// ping.
+func (s *Subscriber) redirect(channel string, isKnown bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.topics {
-		if w := t.ways[sharded]; w.asked && !w.confirmed && keys.Slot(keys.ShardedChannel(t.channel)) == slot {
-			s.forgetMovedLocked(t)
-		}
+	t := s.topics[channel]
+	if t == nil || !t.ways[sharded].asked || t.ways[sharded].confirmed {
+		return
 	}
+	if _, again := s.redirected[channel]; isKnown && !again {
+		s.redirected[channel] = nil
+		s.forgetMovedLocked(t)
+		return
+	}
+	s.redirected[channel] = t // it still counts as asked, so nobody asks before the ping
 }
 
 // deafen records that the server has refused SSUBSCRIBE of channel. From now on channels

@@ -52,9 +52,9 @@ type Config struct {
 	// Proved returns a time when a server to which commands go was no replica. Messages that
 	// were published later may have been missed, see News.Upto. nil means that it always is none.
 	Proved func() time.Time
-	// Redirect is called when a slot is on another server, before the listeners of its
-	// channels are woken. It is used only with Hearing.Sharded. It returns false if that
-	// server is not known.
+	// Redirect is called when a slot is on another server, before the listeners of the
+	// channel are woken. It is used only with Hearing.Sharded. It returns false if that
+	// server is not known, or is the same one.
 	Redirect func(to pipe.Redirection) bool
 	// Where returns the name of the server for the log.
 	Where  func() string
@@ -75,6 +75,7 @@ type Subscriber struct {
 	pending       []*topic          // topics whose subscriptions may differ from what is wanted now; empty while there is no conn
 	movedChannels []string          // plain channels of topics that have moved, to unsubscribe
 	idle          []*topic          // topics that have lost their last listener, each once; empty while there is no conn
+	redirected    map[string]*topic // by channel, those that the server of conn has redirected since the last ping; nil if the listeners were sent away
 	work          chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
 	conn          redis.Conn        // nil while there is none
 	questions     []question        // sent on conn and not answered, in order
@@ -125,7 +126,7 @@ func New(ctx context.Context, cfg Config) *Subscriber {
 	if cfg.Dials == nil {
 		cfg.Dials = func() uint32 { return 0 }
 	}
-	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), work: make(chan struct{}, 1)}
+	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), redirected: make(map[string]*topic), work: make(chan struct{}, 1)}
 }
 
 // listen wakes l at each confirmation and message of channel, until leave.
@@ -282,6 +283,7 @@ func (s *Subscriber) forgetConn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conn, s.lastPong, s.idle, s.pending = nil, time.Time{}, nil, nil
+	s.redirected = make(map[string]*topic)
 	for _, t := range s.topics {
 		if len(t.listeners) == 0 {
 			delete(s.topics, t.channel)
@@ -309,6 +311,7 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error, dials uint32) e
 			}
 			s.Retune()
 			s.unsubscribeIdle()
+			s.askRedirected()
 			if err := s.send(conn, "PING", []any{""}); err != nil {
 				return err
 			}
@@ -379,6 +382,20 @@ func (s *Subscriber) unsubscribeIdle() {
 		s.pending = append(s.pending, t)
 		return true
 	})
+}
+
+// askRedirected makes the topics pending that the server has redirected, and whose listeners were not
+// sent away. The slot may have come to the server, or the other server may be known now.
+func (s *Subscriber) askRedirected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.redirected {
+		if t != nil && !t.ways[sharded].confirmed {
+			t.ways[sharded] = way{}
+			s.pending = append(s.pending, t)
+		}
+	}
+	s.redirected = make(map[string]*topic)
 }
 
 // Drop closes the connection in use. The Subscriber dials another one.

@@ -97,7 +97,7 @@ func newServer(r *Router, name string) *Server {
 		Timeout: r.cfg.IOTimeout, Hearing: s.subscribeMode, Deaf: s.ssubscribeRefused, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
 		Cast:     r.cfg.Cast,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
-		Redirect: func(to pipe.Redirection) bool { return s.Target(to) != nil },
+		Redirect: s.leadsElsewhere,
 	})
 	return s
 }
@@ -267,6 +267,13 @@ func (s *Server) Target(to pipe.Redirection) *Server {
 		return s.router.findOrAdd(to.Server, false)
 	}
 	return s.router.moveSlot(to.Slot, to.Server)
+}
+
+// leadsElsewhere records a redirection by this server, and reports whether another server is known to
+// which it leads.
+func (s *Server) leadsElsewhere(to pipe.Redirection) bool {
+	other := s.Target(to)
+	return other != nil && other != s && other != s.router.unknown
 }
 
 // Failed is called with the reason when a connection to the server has failed. It makes
