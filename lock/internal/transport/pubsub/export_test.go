@@ -27,3 +27,10 @@ func (s *Subscriber) Idle() int {
 	defer s.mu.Unlock()
 	return len(s.idle)
 }
+
+// Looks returns how many topics were looked at for answers and commands.
+func (s *Subscriber) Looks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks
+}

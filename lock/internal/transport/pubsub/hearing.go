@@ -22,13 +22,14 @@ func (s *Subscriber) Retune() {
 	s.retuneLocked(now)
 }
 
-func (s *Subscriber) retuneLocked(now Hearing) {
+// retuneLocked reports whether now differs from what was heard before.
+func (s *Subscriber) retuneLocked(now Hearing) (isChanged bool) {
 	if now == s.hearing {
-		return
+		return false
 	}
 	s.hearing = now
 	if s.conn == nil {
-		return
+		return true
 	}
 	for _, t := range s.topics {
 		if len(t.listeners) == 0 {
@@ -40,6 +41,7 @@ func (s *Subscriber) retuneLocked(now Hearing) {
 		s.pending = append(s.pending, t)
 	}
 	wait.Signal(s.work)
+	return true
 }
 
 // wantsLocked reports whether channels must be subscribed in that way, and can be.

@@ -2,6 +2,7 @@ package pubsub_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -159,4 +160,38 @@ func TestAServerWithoutTheSlotMayRefuseToUnsubscribe(t *testing.T) {
 		require.Equal(t, int32(1), servers[0].dials.Load())
 		other.Leave()
 	})
+}
+
+// TestARedirectedSubscriptionCostsWorkForItsChannelAlone, and so does one that is refused.
+func TestARedirectedSubscriptionCostsWorkForItsChannelAlone(t *testing.T) {
+	listen := func(sub *pubsub.Subscriber, n int) (leave func()) {
+		listeners := make([]pubsub.Listener, n)
+		for i := range listeners {
+			listeners[i] = pubsub.NewListener(make(chan struct{}, 1))
+			listeners[i].Listen(sub, fmt.Sprint(i))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		return func() {
+			for i := range listeners {
+				listeners[i].Leave()
+			}
+		}
+	}
+	for _, n := range []int{1_000, 10_000} {
+		redirecting(t, true, func(t *testing.T, servers [2]*shardServer, subs [2]*pubsub.Subscriber, _ *atomic.Pointer[pubsub.Subscriber]) {
+			leave := listen(subs[0], n)
+			require.LessOrEqual(t, subs[0].Looks(), 4*n, "redirected")
+			leave()
+		})
+		sharding(t, func(srv *shardServer) bool { srv.hear(both); return true }, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
+			srv.refuses.Store(true)
+			srv.hear(sharded)
+			leave := listen(sub, n)
+			_, subscribed := sub.Heard("7")
+			require.True(t, subscribed)
+			require.LessOrEqual(t, sub.Looks(), 8*n, "refused")
+			leave()
+		})
+	}
 }

@@ -68,6 +68,7 @@ func (s *Subscriber) handlePush(kind, channel string) (worksAgain bool) {
 // confirmLocked marks t as confirmed, and wakes its listeners, if t is now subscribed in all its
 // ways and was not before.
 func (s *Subscriber) confirmLocked(t *topic) {
+	s.looks++
 	if t.confirmed || len(t.listeners) > 0 && s.lacksLocked(t) || !t.ways[plain].confirmed && !t.ways[sharded].confirmed {
 		return
 	}
@@ -114,6 +115,7 @@ func (s *Subscriber) redirect(channel string, isKnown bool) {
 	if t == nil || !t.ways[sharded].asked || t.ways[sharded].confirmed {
 		return
 	}
+	s.looks++
 	if _, again := s.redirected[channel]; isKnown && !again {
 		s.redirected[channel] = nil
 		s.forgetMovedLocked(t)
@@ -128,12 +130,18 @@ func (s *Subscriber) deafen(channel string) {
 	now := s.cfg.Hearing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	isFirst := !s.isDeaf
 	s.isDeaf = true
-	if t := s.topics[channel]; t != nil {
+	t := s.topics[channel]
+	if t != nil {
 		t.ways[sharded] = way{}
 	}
-	s.retuneLocked(now)
-	for _, t := range s.topics {
+	switch isRetuned := s.retuneLocked(now); {
+	case isFirst || isRetuned: // other topics may lack nothing any more
+		for _, t := range s.topics {
+			s.confirmLocked(t)
+		}
+	case t != nil: // each topic that was asked for is refused, so no refusal may cost work for all
 		s.confirmLocked(t)
 	}
 }

@@ -83,6 +83,7 @@ type Subscriber struct {
 	isStarted     bool              // run runs
 	closed        bool
 	isWarned      bool // the log says that pub/sub has failed
+	looks         int  // counts the topics that answers and commands have looked at, for tests
 	wg            sync.WaitGroup
 }
 
