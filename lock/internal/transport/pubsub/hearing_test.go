@@ -100,6 +100,11 @@ func sharding(t *testing.T, deaf func(srv *shardServer) bool, f func(t *testing.
 				if err != nil {
 					return nil, 0, err
 				}
+				if srv.spoil != nil {
+					if conn, err = srv.spoil(conn); err != nil {
+						return nil, 0, err
+					}
+				}
 				return shards{conn.(redis.ConnWithTimeout), srv}, srv.epoch.Load(), nil
 			},
 		})

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -19,22 +20,28 @@ type question struct {
 // send writes a command with arguments, in parts of subscribeMax. A sharded
 // command takes channels of one slot, so each sharded channel has its own command.
 func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
-	if len(args) == 0 {
-		return nil
+	for part := range slices.Chunk(args, subscribeMax) {
+		if err := s.sendPart(conn, command, part); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// sendPart writes a part of send. Each part has the whole of Config.Timeout, because all together may
+// take long over a slow link.
+func (s *Subscriber) sendPart(conn redis.Conn, command string, part []any) error {
 	// A server that does not read may fill the buffers, and a pool's connection may have no limit.
 	defer time.AfterFunc(s.cfg.Timeout, func() { conn.Close() }).Stop()
-	most := subscribeMax
+	most := len(part)
 	if isOfShards(command) {
 		most = 1
 	}
-	for len(args) > 0 {
-		n := min(len(args), most)
-		s.noteQuestion(command, args[:n])
-		if err := conn.Send(command, args[:n]...); err != nil {
+	for args := range slices.Chunk(part, most) {
+		s.noteQuestion(command, args)
+		if err := conn.Send(command, args...); err != nil {
 			return err
 		}
-		args = args[n:]
 	}
 	return conn.Flush()
 }

@@ -23,7 +23,7 @@ const (
 	lingerTime   = 2 * time.Second // how long a channel without listeners stays subscribed
 	redialPause  = 50 * time.Millisecond
 	redialLimit  = 5 * time.Second
-	subscribeMax = 1000 // channels of one SUBSCRIBE
+	subscribeMax = 1000 // channels of one SUBSCRIBE, or that are written without a flush
 )
 
 // Config has the settings of a Subscriber. Its functions are called with no mutex held.
