@@ -48,10 +48,11 @@ type multiHold struct {
 	mu        sync.Mutex      // guards what follows; never held during I/O
 	parts     []part          // never changed, but replaced as a whole
 	ended     int             // how many parts are lost, or have a client that is closing
+	over      bool            // it is lost, and not only ended because a client is closing
 	retakes   map[int]*retake // of parts that have ended, by their index in parts
 	forgotten bool            // see forget
-	cause     *LostError      // why the MultiHeld was lost; nil before
-	lostAt    time.Time       // zero before
+	cause     *LostError      // why the MultiHeld was lost, or ended because a client is closing; nil before
+	lostAt    time.Time       // when that was; zero before
 	timer     *time.Timer     // runs atDeadline, at the deadline or before; nil if the ends of the parts suffice
 }
 

@@ -54,7 +54,7 @@ func (x *multiHold) start() {
 
 // watchPart makes the end of a part call partEnded.
 func (x *multiHold) watchPart(seat int, p part) {
-	p.Hold.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
+	p.Hold.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, p, err) })
 }
 
 // mustBeMade panics if no call has returned x.
@@ -73,7 +73,7 @@ func (x *multiHold) currentParts() []part {
 
 // partEnded notes that a part ended, and why. The watchdog calls it, so it does not
 // block.
-func (x *multiHold) partEnded(seat int, err error) {
+func (x *multiHold) partEnded(seat int, p part, err error) {
 	var cause *LostError
 	if !errors.As(err, &cause) {
 		return // Unlock of the MultiHeld has unlocked it
@@ -92,6 +92,29 @@ func (x *multiHold) partEnded(seat int, err error) {
 	if !enough {
 		x.lose(cause)
 	}
+	if cause.Reason == Closed { // the part may be held for long yet
+		p.Hold.OnLoss(x.partLost)
+	}
+}
+
+// partLost is called when a part is lost whose client had begun to close before. It does not block.
+func (x *multiHold) partLost(err error) {
+	var cause *LostError
+	if errors.As(err, &cause) && x.tooFew(x.currentParts()) {
+		x.lose(cause)
+	}
+}
+
+// tooFew reports whether too few of parts are not lost. A part whose client closes is not lost before
+// Close gives up.
+func (x *multiHold) tooFew(parts []part) bool {
+	left := 0
+	for _, p := range parts {
+		if !p.Hold.Ended() {
+			left++
+		}
+	}
+	return left < x.need
 }
 
 // atDeadline is called at the deadline as it was known. Renewals may have moved the
@@ -162,28 +185,36 @@ func (x *multiHold) whyNotValid(parts []part) *LostError {
 	return cause
 }
 
-// lose ends the MultiHeld once.
+// lose is loseIf of whatever parts x has.
 func (x *multiHold) lose(cause *LostError) { x.loseIf(nil, cause) }
 
-// loseIf ends the MultiHeld once if it still has these parts. parts may be nil, for whatever parts it
+// loseIf ends the MultiHeld if it still has these parts. parts may be nil, for whatever parts it
 // has. loseIf returns false if the parts have changed, because a member was taken again meanwhile.
+//
+// A client that closes keeps its holds until Unlock, and so do the other clients. So the MultiHeld that
+// was ended because of this (Closed) is lost later, when too few parts are left.
 func (x *multiHold) loseIf(parts []part, cause *LostError) bool {
 	x.mu.Lock()
 	if parts != nil && &parts[0] != &x.parts[0] {
 		x.mu.Unlock()
 		return false
 	}
-	if x.cause != nil || x.state.Load() != isHeld {
+	first := x.cause == nil
+	over := first && cause.Reason != Closed || x.tooFew(x.parts)
+	if x.over || !first && !over || x.state.Load() != isHeld {
 		x.mu.Unlock()
 		return true
 	}
-	x.cause, x.lostAt = cause, time.Now()
+	if first || cause.Reason != Closed {
+		x.cause = cause
+	}
+	x.over, x.lostAt = over, time.Now()
 	parts = x.parts
 	x.endRetakesLocked()
 	x.mu.Unlock()
 	x.watch.End(cause)
-	if cause.Reason == Closed {
-		return true // a client that closes keeps its holds until Unlock, and so do the other clients
+	if !over {
+		return true
 	}
 	for _, p := range parts {
 		p.Hold.Rest() // a holder that was told of the loss need not unlock, so renewal must end here

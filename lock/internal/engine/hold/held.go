@@ -114,8 +114,9 @@ type heldWatch struct {
 // ends has what ends with a hold, and the error of its loss. The first Done or Context of its Helds
 // makes it, or the loss. hold.mu guards the fields, and is not held while a watch ends.
 type ends struct {
-	first heldWatch // of the Held that asked first; those of others that end with the hold follow it
-	lost  error     // made once; nil while the hold is not lost
+	first  heldWatch     // of the Held that asked first; those of others that end with the hold follow it
+	onLoss []func(error) // see OnLoss
+	lost   error         // made once; nil while the hold is not lost
 }
 
 // newWatchLocked makes the watch of a Held.
@@ -219,8 +220,24 @@ func forgotten(x forgettable) {
 // Watch ends when x does, see Done.
 func (x *Held) Watch() *watch.Watch { return &x.watched().Watch }
 
-// Ended reports whether the hold is lost, see Hold.Ended.
-func (x *Held) Ended() bool { return x.h.Ended() }
+// OnLoss calls f with the cause when the hold is lost, or at once if it is lost already. The watch may
+// have ended before, because the client began to close. The watchdog calls f, so f must not block.
+func (x *Held) OnLoss(f func(cause error)) {
+	x.h.mu.Lock()
+	cause := x.h.lostErrorLocked()
+	if cause == nil {
+		e := x.h.endsLocked()
+		e.onLoss = append(e.onLoss, f)
+	}
+	x.h.mu.Unlock()
+	if cause != nil {
+		f(cause)
+	}
+}
+
+// Ended reports whether the hold is lost. Close may have released its lease before, see
+// Config.ReleaseOnClose.
+func (x *Held) Ended() bool { return x.h.Over() || x.h.Ended() }
 
 // Renewed reports whether x needs renewal.
 func (x *Held) Renewed() bool {

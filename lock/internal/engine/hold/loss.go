@@ -33,12 +33,18 @@ func (h *Hold) Lost(why renewal.Reason) {
 		return
 	}
 	cause := h.lostBecause(why, refusal)
-	h.endsLocked().lost = cause
+	e := h.endsLocked()
+	e.lost = cause
 	first, others := h.takeWatchesLocked()
+	onLoss := e.onLoss
+	e.onLoss = nil
 	h.k.Counts.Lost[why].Add(1)
 	h.mu.Unlock()
 	h.k.lost.Expect() // whoever was told and asks for Stats waits until h is not counted any more
 	endWatches(cause, first, others)
+	for _, f := range onLoss {
+		f(cause)
+	}
 	h.k.lost.AddExpected(loss{h, why})
 }
 

@@ -1,0 +1,144 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+// reasonOf returns why held was lost.
+func reasonOf(t *testing.T, held *lock.MultiHeld) lock.Reason {
+	t.Helper()
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	return lost.Reason
+}
+
+// TestAMultiLockWhoseClientHasClosedIsNotRenewed: the holder does not unlock when it is told.
+func TestAMultiLockWhoseClientHasClosedIsNotRenewed(t *testing.T) {
+	for _, releases := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := locktest.NewServer(t)
+			a, b := srv.Client(lock.Config{ReleaseOnClose: releases}), srv.Client(lock.Config{})
+			held := fixture.Hold(t, fixture.MultiLock(t, a.Mutex("a"), b.Mutex("b")).Lock)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			closed := make(chan error, 1)
+			go func() { closed <- a.Close(ctx) }()
+			time.Sleep(59 * time.Minute)
+			require.Len(t, srv.Locks(), 2, "they are renewed until Close ends")
+			require.Equal(t, lock.Closed, reasonOf(t, held))
+			require.True(t, held.Valid())
+			require.Equal(t, 2, held.Members())
+			require.True(t, held.Deadline().After(time.Now()))
+
+			require.ErrorIs(t, <-closed, context.DeadlineExceeded)
+			require.False(t, held.Valid())
+			require.False(t, held.Deadline().After(time.Now()))
+			time.Sleep(10 * time.Minute)
+			require.Empty(t, srv.Locks())
+			require.Equal(t, lock.Closed, reasonOf(t, held))
+			require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrLost)
+		})
+	}
+}
+
+// TestALossIsToldWhileTheClientOfAnotherMemberCloses: the third member is not renewed any more.
+func TestALossIsToldWhileTheClientOfAnotherMemberCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		a, b, c := srv.Client(lock.Config{}), srv.Client(lock.Config{}), srv.Client(lock.Config{})
+		held := fixture.Hold(t, fixture.MultiLock(t, a.Mutex("a"), b.Mutex("b"), c.Mutex("c")).Lock)
+		closed := make(chan error, 1)
+		go func() { closed <- a.Close(context.Background()) }()
+		<-held.Done()
+		require.Equal(t, lock.Closed, reasonOf(t, held))
+		require.True(t, held.Valid())
+
+		require.True(t, srv.Delete("b"))
+		time.Sleep(10 * time.Minute)
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.NotOwner, lost.Reason)
+		require.Equal(t, "b", lost.Name)
+		require.False(t, held.Valid())
+		require.False(t, held.Deadline().After(time.Now()))
+		require.Empty(t, srv.Locks())
+		require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrLost)
+		require.NoError(t, <-closed)
+	})
+}
+
+// TestAHolderThatUnlocksWhileAClientClosesKeepsItsLocksUntilThen, for longer than a lease.
+func TestAHolderThatUnlocksWhileAClientClosesKeepsItsLocksUntilThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		a, b := srv.Client(lock.Config{}), srv.Client(lock.Config{})
+		held := fixture.Hold(t, fixture.MultiLock(t, a.Mutex("a"), b.Mutex("b")).Lock)
+		closed := make(chan error, 1)
+		go func() { closed <- a.Close(context.Background()) }()
+		time.Sleep(10 * time.Minute)
+		require.Len(t, srv.Locks(), 2)
+		require.True(t, held.Valid())
+		require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrClosed)
+		require.NoError(t, <-closed)
+		require.Empty(t, srv.Locks())
+	})
+}
+
+// redOnServers returns a RedLock of m on three servers, and the servers and clients of its members.
+func redOnServers(t *testing.T) (*lock.RedLock, []*locktest.Server, []*lock.Client) {
+	t.Helper()
+	var servers []*locktest.Server
+	var clients []*lock.Client
+	for range 3 {
+		s := locktest.NewServer(t)
+		servers, clients = append(servers, s), append(clients, s.Client(lock.Config{}))
+	}
+	return redOf(clients), servers, clients
+}
+
+// locksOn returns how many of the servers have a lock.
+func locksOn(servers []*locktest.Server) (n int) {
+	for _, s := range servers {
+		n += len(s.Locks())
+	}
+	return n
+}
+
+// TestARedLockOfClosingClientsIsRenewedWhileItHasAQuorum: of three clients two close, and the first of
+// them gives up.
+func TestARedLockOfClosingClientsIsRenewedWhileItHasAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		red, servers, clients := redOnServers(t)
+		held := fixture.Hold(t, red.Lock)
+		closed := make(chan error, 2)
+		for i, limit := range []time.Duration{time.Second, time.Hour} {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			go func() { closed <- clients[i].Close(ctx) }()
+		}
+		<-held.Done()
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, lock.Closed, reasonOf(t, held))
+		require.Equal(t, 2, locksOn(servers))
+		require.True(t, held.Valid())
+		require.Equal(t, 2, held.Members())
+
+		require.True(t, servers[2].Delete("m"))
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, lock.NotOwner, reasonOf(t, held))
+		require.Zero(t, locksOn(servers))
+		require.False(t, held.Valid())
+		require.ErrorIs(t, <-closed, context.DeadlineExceeded)
+		require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrLost)
+		require.NoError(t, <-closed)
+	})
+}
