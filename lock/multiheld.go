@@ -74,15 +74,27 @@ func (x *MultiHeld) Valid() bool {
 func (x *multiHold) valid() bool { return x.state.Load() == isHeld && x.members() >= x.need }
 
 // Members returns how many members are held now, in the sense of Valid. A
-// RedLock is lost when fewer members than its quorum are left. A member whose
-// server was restarted can come back; see NewRedLock. A member that did not vote
-// for the hold is never added.
+// RedLock is lost when fewer members than its quorum are left. Once the lock is
+// lost, Members returns fewer than Valid needs. A member whose server was
+// restarted can come back; see NewRedLock. A member that did not vote for the
+// hold is never added.
 func (x *MultiHeld) Members() int {
 	x.mustBeMade()
 	return x.members()
 }
 
-func (x *multiHold) members() int { return quorum.CountValid(x.currentParts(), time.Now()) }
+// members returns less than need once x is lost. More may be held even then: members whose clients are
+// closing, which count as ended, and members that are renewed by a late answer.
+func (x *multiHold) members() int {
+	x.mu.Lock()
+	parts, over := x.parts, x.over
+	x.mu.Unlock()
+	n := quorum.CountValid(parts, time.Now())
+	if over {
+		n = min(n, x.need-1)
+	}
+	return n
+}
 
 // Deadline returns the end of trust as it is now. For a MultiLock, it is the
 // earliest end of its members. For a RedLock, it is the time at which fewer than
@@ -91,12 +103,13 @@ func (x *multiHold) members() int { return quorum.CountValid(x.currentParts(), t
 // Deadline returns a time not after the loss.
 func (x *MultiHeld) Deadline() time.Time {
 	x.mustBeMade()
-	if end, ok := quorum.Deadline(x.currentParts(), x.need); ok {
+	x.mu.Lock()
+	parts, over, lostAt := x.parts, x.over, x.lostAt
+	x.mu.Unlock()
+	if end, ok := quorum.Deadline(parts, x.need); ok && !(over && lostAt.Before(end)) {
 		return end
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.lostAt // zero if the loss is just about to be told
+	return lostAt // zero if the loss is just about to be told
 }
 
 // Done returns a channel that is closed when the MultiHeld is lost, when Unlock

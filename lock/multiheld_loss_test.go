@@ -113,6 +113,29 @@ func locksOn(servers []*locktest.Server) (n int) {
 	return n
 }
 
+// TestALostRedLockIsNotValidThoughAClosingClientHasItsMember: with that member there is a quorum.
+func TestALostRedLockIsNotValidThoughAClosingClientHasItsMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		red, servers, clients := redOnServers(t)
+		held := fixture.Hold(t, red.Lock)
+		closed := make(chan error, 1)
+		go func() { closed <- clients[0].Close(context.Background()) }()
+		synctest.Wait()
+		require.NoError(t, held.Err())
+		require.True(t, servers[1].Delete("m"))
+		<-held.Done()
+		require.Equal(t, lock.NotOwner, reasonOf(t, held))
+		require.Equal(t, 2, locksOn(servers))
+		require.False(t, held.Valid())
+		require.Less(t, held.Members(), 2)
+		require.False(t, held.Deadline().After(time.Now()))
+		time.Sleep(10 * time.Minute)
+		require.Zero(t, locksOn(servers))
+		require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrLost)
+		require.NoError(t, <-closed)
+	})
+}
+
 // TestARedLockOfClosingClientsIsRenewedWhileItHasAQuorum: of three clients two close, and the first of
 // them gives up.
 func TestARedLockOfClosingClientsIsRenewedWhileItHasAQuorum(t *testing.T) {
