@@ -178,9 +178,9 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		key, ok := wire.ReadKey(reply)
 		switch {
 		case !ok:
-			return false, badReply("force", m.name, reply)
+			return deleted, badReply("force", m.name, reply)
 		case key.Foreign:
-			return false, fmt.Errorf("%w of this package: %q is a string with a TTL, the lock of another library: release it there", ErrNotALock, m.name)
+			return deleted, fmt.Errorf("%w of this package: %q is a string with a TTL, the lock of another library: release it there", ErrNotALock, m.name)
 		case !key.There:
 			m.forced(nil)
 			return deleted, nil
@@ -196,9 +196,9 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		}
 		switch n, ok := reply.(int64); {
 		case !ok:
-			return false, badReply("force", m.name, reply)
+			return deleted, badReply("force", m.name, reply)
 		case n == -1:
-			return false, fmt.Errorf("%w: %q %s: %s", ErrNotALock, m.name, left, otherName)
+			return deleted, fmt.Errorf("%w: %q %s: %s", ErrNotALock, m.name, left, otherName)
 		case n == -2:
 		default:
 			m.forced(holders)
@@ -209,7 +209,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 			tries = -1 // more holds are left, and fewer each time
 		}
 	}
-	return false, fmt.Errorf("lock: force of %q: its holder changed before each of the %d deletions: try again", m.name, forceTries)
+	return deleted, fmt.Errorf("lock: force of %q: its holder changed before each of the %d deletions: try again", m.name, forceTries)
 }
 
 // notWhole is the error of a ForceUnlock that failed, after it has deleted some holds or none.

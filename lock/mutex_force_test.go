@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,5 +187,60 @@ func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
 		_, err = c.Mutex(key).ForceUnlock(ctx)
 		require.ErrorIs(t, err, lock.ErrNotALock)
 		require.True(t, fixture.Exists(t, s, key))
+	}
+}
+
+// TestAForceUnlockThatFailsLaterSaysThatItHasDeleted: of very many holds it deletes some each time, and
+// the key becomes another one after the first time.
+func TestAForceUnlockThatFailsLaterSaysThatItHasDeleted(t *testing.T) {
+	for becomes, test := range map[string]struct {
+		change [][]any // commands
+		says   string
+	}{
+		"a string with a TTL": {[][]any{{"SET", "m", "x", "PX", 3_600_000}}, "the lock of another library"},
+		"no lock":             {[][]any{{"DEL", "m"}, {"HSET", "m", "x", "y"}}, "is a hash of other things"},
+	} {
+		t.Run(becomes, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				m := srv.Client(lock.Config{IOTimeout: 3 * time.Second}).Mutex("m")
+				do := func(args ...any) any {
+					reply, err := srv.Do(args[0].(string), args[1:]...)
+					require.NoError(t, err)
+					return reply
+				}
+				const many, delay = 1500, 50 * time.Millisecond
+				for i := range many {
+					do("HSET", "m", fmt.Sprintf("8743c9c0-0795-4907-87fd-6c719a6b4586:%d", i), 1)
+				}
+				_, err := m.Inspect(t.Context()) // so the client is connected
+				require.NoError(t, err)
+				srv.SetDelay(delay)
+				type result struct {
+					deleted bool
+					err     error
+				}
+				done := make(chan result, 1)
+				go func() {
+					deleted, err := m.ForceUnlock(t.Context())
+					done <- result{deleted, err}
+				}()
+				time.Sleep(3 * time.Millisecond) // between the instants at which the server gets something
+				for left := many; left == many; {
+					time.Sleep(10 * time.Millisecond)
+					srv.SetDelay(0) // for this call
+					left = int(do("HLEN", "m").(int64))
+					srv.SetDelay(delay)
+				}
+				srv.SetDelay(0)
+				for _, c := range test.change {
+					do(c...)
+				}
+				r := <-done
+				require.ErrorIs(t, r.err, lock.ErrNotALock)
+				require.ErrorContains(t, r.err, test.says)
+				require.True(t, r.deleted)
+			})
+		})
 	}
 }
