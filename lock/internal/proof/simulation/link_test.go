@@ -409,7 +409,9 @@ func (l *link) Send(ctx context.Context, key string, call wire.Call, late func(p
 		}
 		_, said := a.Err.(redis.Error)
 		if c != nil && a.Err != nil && !said {
-			noteUnanswered(ctx, call.Script)
+			noteUnanswered(ctx, call)
+		} else if a.Err == nil || said {
+			noteAnswered(ctx, call)
 		}
 		if a.Err != nil && !said && !a.Left && !errors.Is(a.Err, l.cfg.Closed) {
 			l.unanswered.Add(1)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/points"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -203,9 +204,9 @@ func (c *counted) Unlock(ctx context.Context) error {
 type call struct {
 	object *object
 	client *client
-	waits  bool         // until it has the object
-	reads  bool         // of a read-write lock
-	open   atomic.Int64 // scripts that were sent for it and not answered
+	waits  bool     // until it has the object
+	reads  bool     // of a read-write lock
+	open   sync.Map // of the scripts that were sent for it and not answered: what tells them from others
 }
 
 // callKey is the key under which a context has its call.
@@ -218,15 +219,34 @@ var takes = []*script.Script{
 }
 
 // noteUnanswered notes that a script was sent and not answered for the call of ctx, if there is one.
-func noteUnanswered(ctx context.Context, s *script.Script) {
-	if c, ok := ctx.Value(callKey{}).(*call); ok && slices.Contains(takes, s) {
-		c.open.Add(1)
+func noteUnanswered(ctx context.Context, sent wire.Call) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok && slices.Contains(takes, sent.Script) {
+		c.open.Store(copyOf(sent), true)
 	}
+}
+
+// noteAnswered notes that a script was answered. If it keeps what it has brought, the answer is that of all its
+// copies.
+func noteAnswered(ctx context.Context, sent wire.Call) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok && sent.Script == script.SemaphoreTake {
+		c.open.Delete(copyOf(sent))
+	}
+}
+
+// copyOf returns what a script has in common with its copies: where it keeps what it has brought. A script that
+// keeps nothing has no copies.
+func copyOf(sent wire.Call) any {
+	if sent.Script == script.SemaphoreTake {
+		return sent.Args.Strings()[1]
+	}
+	return new(byte)
 }
 
 // checkUnsent checks the error with which c has ended: ErrNotSent says that nothing was done.
 func (w *world) checkUnsent(c *call, err error) {
-	if n := c.open.Load(); n > 0 && errors.Is(err, lock.ErrNotSent) && !c.object.kind.hasMembers() {
+	n := 0
+	c.open.Range(func(any, any) bool { n++; return true })
+	if n > 0 && errors.Is(err, lock.ErrNotSent) && !c.object.kind.hasMembers() {
 		w.fail("client %d: Redis has not answered %d scripts of a call for %s, which ended with %v", c.client.id, n, c.object.name, err)
 	}
 }
