@@ -619,5 +619,8 @@ func dialErrors(t *testing.T) []errortable.Row {
 		{What: "the credentials cannot be had", Err: try(lock.Endpoint{URL: "redis://" + s.Addr(), Credentials: func(context.Context) (string, string, error) {
 			return "", "", errors.New("the vault is sealed")
 		}})},
+		{What: "the credentials have no password", Err: try(lock.Endpoint{URL: "redis://" + s.Addr(), Credentials: func(context.Context) (string, string, error) {
+			return "app", "", nil
+		}})},
 	}
 }

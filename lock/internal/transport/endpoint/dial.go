@@ -46,6 +46,9 @@ func (d Dialer) Dial(ctx context.Context, network, address string) (redis.Conn, 
 	login := resp.Login{ClientName: d.ClientName, Database: d.Database}
 	if d.Credentials != nil {
 		user, word, err := d.askCredentials(ctx)
+		if err == nil && user != "" && word == "" { // else there would be no AUTH, and all would be done as the default user
+			err = fmt.Errorf("Credentials returned the user %q without a password: return one, or no user", user)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("no credentials for the connection: %w", dialing.Public(err, word))
 		}

@@ -32,6 +32,24 @@ func TestADialIsLimited(t *testing.T) {
 	require.ErrorContains(t, err, "limited")
 }
 
+// A user without a password would not be sent, and the connection would be that of the default user.
+func TestAUserWithoutAPasswordIsRefused(t *testing.T) {
+	for what, options := range map[string][]redis.DialOption{"no options": nil, "options": {redis.DialDatabase(0)}} {
+		dialled := false
+		d := endpoint.Dialer{
+			Options:     options,
+			Credentials: func(context.Context) (string, string, error) { return "app", "", nil },
+			NetDial: func(context.Context, string, string) (net.Conn, error) {
+				dialled = true
+				return nil, net.ErrClosed
+			},
+		}
+		_, err := d.Dial(t.Context(), "tcp", "h:1")
+		require.EqualError(t, err, `no credentials for the connection: Credentials returned the user "app" without a password: return one, or no user`, what)
+		require.False(t, dialled)
+	}
+}
+
 // TestADialSaysThatCredentialsTookTooLong before its context ends, because the caller leaves then.
 func TestADialSaysThatCredentialsTookTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
