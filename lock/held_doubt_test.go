@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -569,4 +571,37 @@ func TestAHolderIsToldOfAForceUnlockThatWasNotAnswered(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.ErrorIs(t, held.Err(), lock.ErrLost)
 	})
+}
+
+// The first Unlock is not answered, and the lease ends. It was held when Unlock began, so it is not lost.
+func TestAnUnlockThatIsRepeatedAfterTheLeaseIsNoLoss(t *testing.T) {
+	for what, between := range map[string]time.Duration{"before the lease ends": time.Second, "after the lease": time.Hour} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var told []string
+				note := func(what string) {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, what)
+				}
+				link := locktest.NewServer(t).Link()
+				c := link.Client(lock.Config{Hooks: lock.Hooks{
+					Released: func(e lock.Event) { note(fmt.Sprint("released ", e.Err != nil)) },
+					Lost:     func(lock.Event) { note("lost") },
+				}})
+				held, err := c.Mutex("a").Lock(t.Context())
+				require.NoError(t, err)
+				link.Cut()
+				require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrUnknown)
+				time.Sleep(between)
+				link.Mend()
+				time.Sleep(time.Minute) // the client has given the lock back by itself
+				require.NoError(t, held.Unlock(t.Context()))
+				synctest.Wait()
+				require.Equal(t, []string{"released true", "released false"}, told)
+				require.Empty(t, slices.DeleteFunc(slices.Collect(maps.Values(c.Stats().Lost)), func(n uint64) bool { return n == 0 }))
+			})
+		})
+	}
 }

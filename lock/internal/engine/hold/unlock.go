@@ -168,9 +168,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 			h.reportReleased(ctx, o.Cause)
 		}
 		return isHeld, o
-	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
-		// The field was not there and no request of ours can have removed
-		// it, or so late that its TTL may have.
+	case r.gone && !again && !r.resent: // no request of ours can have removed the field
 		h.Lost(renewal.NotOwner)
 		return isUnlocked, wire.Failure(h.lostError())
 	}
