@@ -62,6 +62,7 @@ func (p *program) run(args []string) (int, error) {
 	}
 	g := &guard{p: p, name: o.lock(), held: held, child: c, ender: newEnder(o.lease, o.grace), period: min(o.lease/20, time.Second)}
 	status := g.watch(signals)
+	isHeld, safe := held.Valid(), held.Deadline()
 	if left := time.Until(keepUntil); left > 0 && !g.ender.told() {
 		err, may = p.leave(held, left), 0
 	} else {
@@ -69,7 +70,7 @@ func (p *program) run(args []string) (int, error) {
 	}
 	if g.ender.told() {
 		status = statusLost
-	} else if err != nil && errors.Is(err, lock.ErrLost) {
+	} else if isLostBefore(err, isHeld, safe, time.Now()) {
 		p.say("%s: the lock was lost while the command ran, so another may have run at the same time; the status of the command was %d", o.lock(), status)
 		status = statusLost
 	} else if err != nil && o.keep > 0 {
@@ -81,6 +82,13 @@ func (p *program) run(args []string) (int, error) {
 	p.lines.flush(flushTimeout)
 	c.close() // it may end this process
 	return status, nil
+}
+
+// isLostBefore reports whether err, with which the lock was released or kept at the time now, says that it was
+// lost while the command ran. At the end of the command it was held or not, and safe until then. A lock that is
+// lost after that time, because Redis did not answer, was held all the time.
+func isLostBefore(err error, isHeld bool, safe, now time.Time) bool {
+	return errors.Is(err, lock.ErrLost) && (!isHeld || now.Before(safe))
 }
 
 func closeClient(c *lock.Client) { closeWithin(c, closeTimeout) }
