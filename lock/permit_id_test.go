@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,6 +74,22 @@ func TestReleaseByIDIsOfAllPermitsOrOfNone(t *testing.T) {
 	requireMessage(t, psc, "999") // only now: the refused releases published nothing
 	requirePermits(t, sem, 1000, 0)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+// TestAllIDsOfARefusedReleaseAreNamed: the answer is as long as the list of ids, and the connection
+// that it comes over has the requests of other locks, too.
+func TestAllIDsOfARefusedReleaseAreNamed(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{Connections: 1})
+	sem, ctx := c.PermitSemaphore(fixture.KeyOf(t)), context.Background()
+	require.NoError(t, sem.Set(ctx, 1))
+	ids := make([]string, 1000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%032x", i)
+	}
+	requireGone(t, sem.Release(ctx, ids[0]), ids[0]) // the script is loaded now
+	requireGone(t, sem.Release(ctx, ids...), ids...)
+	require.Zero(t, c.Stats().Unanswered)
 }
 
 func TestRedissonsPermitsAreReleasedAndTheirLeasesSetByID(t *testing.T) {

@@ -109,6 +109,7 @@ func (s *Script) Concludes() bool { return s.trait&concludes != 0 }
 // script answers {number, error} in place of the number.
 func (s *Script) Publishes() bool { return s.trait&publishes != 0 }
 
-// Large reports whether the answer may be large, because it has all holders of a lock or the
-// answer to a command of the caller. Other scripts answer a few numbers, or a few for each key.
+// Large reports whether the answer may be large, because it has all holders of a lock, the answer
+// to a command of the caller, or a number for each id that it was given. Other scripts answer a few
+// numbers, or a few for each key.
 func (s *Script) Large() bool { return s.trait&large != 0 }

@@ -58,7 +58,7 @@ var (
 	PermitExtend   = define("permit_extend", "984a8652bc0283deab266795f4a6cca2e4a5c782", expires|permits)
 	PermitSet      = define("permit_set", "917a795b1727aa630f81e57377a5ffd385b1bdc1", expires|publishes|once|counts|tells|remembers)
 	PermitInspect  = define("permit_inspect", "12698c3acf4ea9f82fe175e6b9a2b300ca59a0ed", counts)
-	PermitFree     = define("permit_free", "ce00aac3b72fc0c98f43999489c80529689779ac", expires|publishes|permitIDs|counts|tells|remembers)
+	PermitFree     = define("permit_free", "ce00aac3b72fc0c98f43999489c80529689779ac", expires|publishes|permitIDs|large|counts|tells|remembers)
 	PermitSetLease = define("permit_set_lease", "1167e94ef5cec1c0242f935de0f36425e7d82031", expires|permitIDs|once|remembers)
 	PermitDeadline = define("permit_deadline", "767cde461577ce4e5891c2f96cbe3b0c537aa41a", permitIDs)
 
