@@ -53,7 +53,7 @@ func TestAPasswordThatChangesUnderHoldsOfACluster(t *testing.T) {
 			source, err = cluster.Open("redis-cluster://"+strings.Join(rc.Addrs(), ",")+"?client_name=orders", o)
 		}
 		require.NoError(t, err)
-		c := fixture.Client(t, source, lock.Config{Lease: 4 * time.Second}) // a busy machine with a race detector dials slowly
+		c := fixture.Client(t, source, lock.Config{Lease: 4 * time.Second, UnlockTimeout: time.Minute}) // a busy machine with a race detector dials slowly
 		var helds []*lock.Held
 		for _, name := range onEach(t, rc, "rotated:"+way) {
 			helds = append(helds, fixture.Hold(t, c.Mutex(name).Lock))
