@@ -27,7 +27,7 @@ type Lane struct {
 	lastGroup  *group        // what groupOfLocked returned last
 	queue      queue         // of due groups
 	spare      []*group      // empty groups, to be used again
-	lastVerify instant       // when Verify was last called
+	lastVerify instant       // when Verify was last called; before every Stamp if it never was
 	failures   int           // batches in a row that the store did not answer
 	recovered  chan struct{} // closed at the next answer; nil if no dispatcher waits for it
 	stats      laneStats
@@ -55,7 +55,8 @@ type Terms struct {
 }
 
 // Hold starts to watch l for owner. Unless l is fixed, Hold also starts to renew
-// it. Hold returns ErrTrustEnded if the store's answer came so late that trust
+// it. If the request that the store confirmed is older than the last Verify, the
+// lease is due at once. Hold returns ErrTrustEnded if the store's answer came so late that trust
 // has already ended, and ErrClosed after Close. After an error l is not held, and
 // Lost is not called.
 func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
@@ -92,7 +93,12 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	l.state.Store(uint32(held))
 	l.due = ln.firstDueLocked(l, now)
 	ln.stats.leases++
-	ln.scheduleLocked(l, l.due, now)
+	if sent > ln.lastVerify {
+		ln.scheduleLocked(l, l.due, now)
+	} else { // the old server may have confirmed it
+		l.mustVerify = true
+		ln.scheduleLocked(l, dog.floorToWindow(now), now)
+	}
 	ln.mu.Unlock()
 	dog.watchClock()
 	return nil

@@ -70,6 +70,30 @@ func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// TestALeaseThatWasAskedForBeforeVerifyIsVerifiedToo: the old server granted it, and its holder is told
+// of that only after the lane was verified.
+func TestALeaseThatWasAskedForBeforeVerifyIsVerifiedToo(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		_, ln := newLane(t, s, cfg)
+		for name, terms := range map[string]renewal.Terms{"renewed": renewedFor(30 * time.Second), "fixed": fixedFor(time.Minute)} {
+			terms.Stamp = time.Now()
+			gone, kept := &holder{key: s.put(terms.TTL), store: s}, &holder{key: s.put(terms.TTL), store: s}
+			s.delete(gone.key)
+			ln.Verify()
+			require.NoError(t, ln.Hold(&gone.lease, gone, terms))
+			require.NoError(t, ln.Hold(&kept.lease, kept, terms))
+			later := s.hold(t, ln, terms)
+			asked := s.countRenewed()
+			time.Sleep(time.Second)
+			require.Equal(t, []renewal.Reason{renewal.NotOwner}, gone.reasons(), name)
+			require.Empty(t, kept.reasons(), name)
+			require.Empty(t, later.reasons(), name)
+			require.Less(t, s.countRenewed()-asked, 10, "and not again and again")
+		}
+	})
+}
+
 func TestAVerificationThatFailsIsTriedAgain(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -87,7 +88,7 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	ln := &Lane{
 		dog: w, name: name, renewer: r, ctx: w.ctx,
 		windows: make(map[int64]*group), fixed: make(map[int64]*group),
-		slots: newSlots(w.cfg, w.random.Uint64()),
+		slots: newSlots(w.cfg, w.random.Uint64()), lastVerify: math.MinInt64,
 	}
 	ln.work.L = &ln.mu
 	w.mu.Lock()

@@ -84,6 +84,56 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 	})
 }
 
+// slowIsland is a Topology in which the answers of a come over a Wire.
+type slowIsland struct {
+	*fixture.Islands
+	toA *redis.Pool
+}
+
+func (s slowIsland) Dial(ctx context.Context, server string) (redis.Conn, error) {
+	if server == "a" {
+		return s.toA.DialContext(ctx)
+	}
+	return s.Islands.Dial(ctx, server)
+}
+
+// TestAHoldWhoseSlotMovedBeforeItWasKnownIsChecked: the old server granted it, and the new one does not
+// have it.
+func TestAHoldWhoseSlotMovedBeforeItWasKnownIsChecked(t *testing.T) {
+	for name, lease := range map[string]time.Duration{"renewed": 0, "fixed": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is := fixture.NewIslands(t, "a", "b")
+				wire := fixture.NewWire(is.Server("a"))
+				c := fixture.Client(t, slowIsland{is, wire.Pool()}, lock.Config{Lease: time.Minute})
+				ctx := context.Background()
+				_, err := c.Mutex("first").TryLock(ctx)
+				require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
+				is.AssignSlots("a")
+				require.NoError(t, fixture.Hold(t, c.Mutex("first").Lock).Unlock(ctx))
+				wire.Delay(100 * time.Millisecond)
+				go func() {
+					time.Sleep(50 * time.Millisecond)
+					is.AssignSlots("a", "b") // by turns
+				}()
+				moves := "m"
+				for redisc.Slot(moves)%2 == 0 {
+					moves += "m"
+				}
+				take := c.Mutex(moves).Lock
+				if lease > 0 {
+					take = func(ctx context.Context) (*lock.Held, error) { return c.Mutex(moves).LockFor(ctx, lease) }
+				}
+				held := fixture.Hold(t, take)
+				time.Sleep(time.Second)
+				var lost *lock.LostError
+				require.ErrorAs(t, held.Err(), &lost)
+				require.Equal(t, lock.NotOwner, lost.Reason)
+			})
+		})
+	}
+}
+
 // TestAServerThatIsNoMoreIsForgotten, with its connections and goroutines, when no
 // request can be on its way to the server any more. If it comes back it is used again.
 func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {

@@ -24,6 +24,7 @@ type attempt struct {
 	Wanted
 	k      *Engine
 	seq    uint64
+	lane   network.Lane             // of the server that had the lock's key when the script was sent last
 	waiter *locktable.Waiter[*Hold] // of its queue
 	held   *Held                    // what the waiter got
 }
@@ -69,6 +70,7 @@ func (a *attempt) lateHandler(read func(op string, reply resp.Reply) wire.Outcom
 func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answer)) pipe.Answer {
 	call = call.With(a.k.Orphans.Named(kinds[a.Kind].family, a.Name))
 	a.k.Counts.Tries.Add(1)
+	a.lane = a.k.lane(a.Name)
 	if call.Least > 0 {
 		return network.Mint(ctx, a.k.Network, a.Name, call, late)
 	}
@@ -102,7 +104,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, o wire.Outcome) wi
 	if !ans.Open.IsZero() {
 		h.noteOpenUntil(ans.Open)
 	}
-	err := k.keep(h, leased, renewal.Terms{
+	err := k.keep(h, a.lane, leased, renewal.Terms{
 		Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed, MaxHoldEnd: a.MaxHoldEnd,
 	})
 	switch {

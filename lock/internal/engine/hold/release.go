@@ -85,7 +85,7 @@ func (m listening) runEnd(told int64) locktable.RunEnd {
 // told, and when a waiter without a subscription tries next.
 func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listening) (r endAnswer, told int64, wait time.Duration, o wire.Outcome) {
 	a := n.attempt
-	name, seq := h.name, k.seqs.Add(1)
+	name, seq, lane := h.name, k.seqs.Add(1), k.lane(h.name)
 	c := claim{k, h.kind, name, fieldOf(k.cfg.ID, h.kind, a.Owner, seq), a.Lease}
 	late := func(ans pipe.Answer) {
 		if _, _, released := wire.ReadReleased(ans.Reply); !released {
@@ -120,7 +120,7 @@ func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listenin
 	}
 	next, leased := a.newHold(k.newRun(a.Owner, seq, ans.Stamp, o), seq, o.Token)
 	next.first.begin(next, a.Renewed)
-	watched := k.keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed}) == nil
+	watched := k.keep(next, lane, leased, renewal.Terms{Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed}) == nil
 	if !watched {
 		// The answer came after the hold was no longer safe, so the waiters try by themselves.
 		c.releaseLater()

@@ -57,16 +57,25 @@ func (h *Hold) settle() {
 func (k *Engine) lane(key string) network.Lane { return k.Network.Server(key).Lane() }
 
 // keep makes the watchdog renew h. The lease of h belongs to o. terms has the stamp of the
-// request that acquired h.
-func (k *Engine) keep(h *Hold, o renewer.Owner, terms renewal.Terms) error {
-	l := k.lane(h.name)
+// request that acquired h. l is the lane of the server that had the key before that request was sent.
+// If the key has moved since, h begins on its old lane, and place then moves it and checks it. Its new
+// server may not have the key.
+func (k *Engine) keep(h *Hold, l network.Lane, o renewer.Owner, terms renewal.Terms) error {
+	wasKnown := l != nil
+	if !wasKnown { // the request waited for the first Layout
+		l = k.lane(h.name)
+	}
 	if l == nil {
 		return servers.ErrNoServer
 	}
 	if !terms.Fixed {
 		l.Open()
 	}
-	return l.Leases().Hold(&h.lease, o, terms)
+	err := l.Leases().Hold(&h.lease, o, terms)
+	if err == nil && !wasKnown {
+		h.lease.Verify() // the key may have moved since that Layout
+	}
+	return err
 }
 
 // place moves h to the lane of the server that has its key. h is checked there at once,

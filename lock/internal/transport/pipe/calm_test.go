@@ -38,7 +38,7 @@ func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 					n, _ := server.Read(make([]byte, 1000))
 					heard <- n
 				}()
-				p := &Pipe{cfg: &Config{Timeout: time.Second, LeadAfter: 1, Failed: func(error) {}, Answered: func() {}}}
+				p := &Pipe{cfg: &Config{Timeout: time.Second, LeadAfter: 1, Epoch: func() uint32 { return 0 }, Failed: func(error) {}, Answered: func() {}}}
 				p.work.L = &p.mu
 				c := newConn(p, Connection{Conn: resp.Over(resp.New(still{client}))})
 				p.live = c
@@ -80,7 +80,7 @@ func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 		"a leader has read": {leader, leader, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &Pipe{cfg: &Config{LeadAfter: 3}}
+			p := &Pipe{cfg: &Config{LeadAfter: 3, Epoch: func() uint32 { return 0 }}}
 			conn := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
 			conn.turn, conn.soloStreak = c.turn, 3
 			for range c.inflight {
@@ -97,7 +97,7 @@ func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 // write.
 func TestWhatIsWrittenHasAReader(t *testing.T) {
 	for before, after := range map[turn]turn{nobody: resident, leader: leader, resident: resident} {
-		p := &Pipe{cfg: &Config{Timeout: time.Minute, LeadAfter: 1}}
+		p := &Pipe{cfg: &Config{Timeout: time.Minute, LeadAfter: 1, Epoch: func() uint32 { return 0 }}}
 		c := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
 		c.giveTurn(before)
 		r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
@@ -113,7 +113,7 @@ func TestAConnectionThatCannotBeLookedAtIsNotLed(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	p := &Pipe{cfg: &Config{LeadAfter: 1}}
+	p := &Pipe{cfg: &Config{LeadAfter: 1, Epoch: func() uint32 { return 0 }}}
 	require.False(t, newConn(p, Connection{Conn: resp.Over(resp.New(a))}).canBeLed)
 	require.True(t, newConn(p, Connection{Conn: resp.Over(resp.New(still{a}))}).canBeLed)
 	p.cfg = &Config{}
@@ -129,7 +129,7 @@ func TestTheWriterWaitsForACallerThatWritesSinceItYielded(t *testing.T) {
 		client, server := net.Pipe()
 		defer client.Close()
 		defer server.Close()
-		p := &Pipe{cfg: &Config{Timeout: time.Second, LeadAfter: 1, Failed: func(error) {}, Answered: func() {}}}
+		p := &Pipe{cfg: &Config{Timeout: time.Second, LeadAfter: 1, Epoch: func() uint32 { return 0 }, Failed: func(error) {}, Answered: func() {}}}
 		p.work.L = &p.mu
 		p.live = newConn(p, Connection{Conn: resp.Over(resp.New(still{client}))})
 		p.live.inflight.add(&Request{})

@@ -85,8 +85,12 @@ func (c *conn) write(batch []*Request) {
 // reader or the goroutine that fails the connection completes each. If alive is false, the
 // connection is dead and the requests are completed.
 func (c *conn) register(batch []*Request, now time.Time) (asked questions, alive bool) {
+	replaced := c.isReplaced() // Drop is about to come
 	c.mu.Lock()
 	err := c.err
+	if err == nil && replaced {
+		err = ErrReplaced
+	}
 	if err == nil {
 		if asked = c.registerLocked(batch, now); c.inflight.len() > 1 {
 			c.soloStreak = 0

@@ -30,6 +30,7 @@ import (
 type Exchange struct {
 	// immutable
 	cfg   *Config
+	epoch uint32      // of the server, see Config.Epoch
 	redis redis.Conn  // written by one goroutine at a time, and read by one
 	below *resp.Conn  // the connection below redis; nil if package resp did not make redis, as for a program's own pool
 	batch *resp.Batch // used by the goroutine that writes
@@ -78,7 +79,7 @@ func (f *flight) takeAll() []*Request {
 // any more.
 func NewExchange(cfg *Config, dialed Connection) *Exchange {
 	return &Exchange{
-		cfg: cfg, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn),
+		cfg: cfg, epoch: dialed.Epoch, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn),
 		clock: dialed.Clock, proof: cfg.proofOf(),
 	}
 }
@@ -86,11 +87,22 @@ func NewExchange(cfg *Config, dialed Connection) *Exchange {
 // questions says what the connection asks before the requests of a write.
 type questions struct{ asksTime, asksProof bool }
 
+// isReplaced reports whether the server's epoch has ended. It is called between the stamp of requests and
+// their first byte. So whatever the old server is asked has a stamp from before the end of its epoch,
+// and who checks what it granted knows it by that.
+func (x *Exchange) isReplaced() bool { return x.cfg.Epoch() != x.epoch }
+
 // Write stamps requests and writes them.
 func (x *Exchange) Write(batch []*Request) error {
 	x.mu.Lock()
 	asked := x.registerLocked(batch, time.Now())
 	x.mu.Unlock()
+	if x.isReplaced() {
+		for _, r := range batch {
+			r.markNotRun()
+		}
+		return ErrReplaced
+	}
 	return x.send(batch, asked)
 }
 

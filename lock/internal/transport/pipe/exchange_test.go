@@ -52,7 +52,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 		var redirected []*Request
 		proved, timed, answered := 0, 0, 0
 		cfg := &Config{
-			Timeout: timeout, ProveEvery: time.Minute, Dials: func() uint32 { return 1 },
+			Timeout: timeout, Epoch: func() uint32 { return 0 }, ProveEvery: time.Minute, Dials: func() uint32 { return 1 },
 			Answered: func() { answered++ }, Proved: func(time.Time) { proved++ }, Timed: func(Clock, time.Duration) { timed++ },
 			Redirect: func(r *Request, _ Redirection) { redirected = append(redirected, r) },
 		}

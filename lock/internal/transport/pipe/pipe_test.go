@@ -422,6 +422,10 @@ func TestAConnectionOfAnEarlierEpochIsNotUsed(t *testing.T) {
 		turn = func() {}
 		b.requireYes(2)
 		b.srv.epoch.Add(1)
+		a = b.call(t.Context(), 5) // before Drop: the old server still answers
+		require.ErrorIs(t, a.Err, pipe.ErrReplaced)
+		require.Zero(t, a.Stamp)
+		require.Zero(t, b.srv.runs("5"))
 		b.Drop()
 		synctest.Wait()
 		if a := b.call(t.Context(), 3); a.Err != nil {
@@ -467,8 +471,13 @@ func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {
 		}
 		return yes(command)
 	}, func(cfg *pipe.Config) {
-		epoch := cfg.Epoch
-		cfg.Epoch = func() uint32 { again(); return epoch() }
+		epoch, first := cfg.Epoch, new(atomic.Bool)
+		cfg.Epoch = func() uint32 {
+			if !first.Swap(true) { // it is called for every write, so for what again puts, too
+				again()
+			}
+			return epoch()
+		}
 		cfg.Failed = func(error) { again() }
 		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { again(); r.Fail(errShut) }
 		cfg.Unpublished = func(string) { again() }
@@ -486,7 +495,7 @@ func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {
 		b.Put(r)
 		require.NoError(t, b.requests.Await(t.Context(), r).Err)
 		synctest.Wait()
-		require.GreaterOrEqual(t, called.Load(), int32(5))
+		require.GreaterOrEqual(t, called.Load(), int32(4))
 		require.Equal(t, called.Load(), answered.Load())
 		again = func() {}
 	})

@@ -94,7 +94,7 @@ var (
 // New returns a Renewer. It does nothing before Open or its first batch.
 func New(cfg Config) *Renewer {
 	r := &Renewer{
-		cfg: cfg, wire: pipe.Config{Timeout: cfg.Timeout, Answered: func() {}, Timed: cfg.Timed},
+		cfg: cfg, wire: pipe.Config{Timeout: cfg.Timeout, Epoch: cfg.Epoch, Answered: func() {}, Timed: cfg.Timed},
 		inUse: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
 		batchDials: dialing.NewBound(cfg.Conns), hedgeDials: dialing.NewBound(maxHedgeDials),
 	}
@@ -189,7 +189,7 @@ func (r *Renewer) exchange(ctx context.Context, b *renewal.Batch) error {
 		r.reportFailure(&c.wait, err)
 	}
 	switch {
-	case superseded && verdict == pipe.Broken:
+	case err == pipe.ErrReplaced, superseded && verdict == pipe.Broken:
 		return errSuperseded
 	case idled && !cut && verdict == pipe.Broken && isEndOfConn(err):
 		return errEnded
