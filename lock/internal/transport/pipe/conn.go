@@ -185,7 +185,7 @@ func (c *conn) read() {
 
 // readOne reads an answer and acts on it. It returns false if it has failed the connection.
 func (c *conn) readOne() bool {
-	reply, err := c.receive(0)
+	reply, err := c.receive()
 	if isBroken(err) {
 		c.fail(err)
 		return false

@@ -129,9 +129,9 @@
 // # Goroutines, locks and failure
 //
 // A Pipe has one goroutine that writes, and one per connection that reads. A
-// Replicated has one per connection. Close fails all requests that are left or
-// put later, and returns when all goroutines have ended. The context given to
-// New must end before Close is called, or a dial may delay Close.
+// Replicated has two per connection, one for each. Close fails all requests that
+// are left or put later, and returns when all goroutines have ended. The context
+// given to New must end before Close is called, or a dial may delay Close.
 //
 // Pipe.mu guards the queue and which connection is in use. Exchange.mu guards what
 // is in flight and who reads, and Replicated.mu its queue and its connections. No lock is held

@@ -26,7 +26,7 @@ import (
 //	   ASKING                                    an error: the connection is not usable
 //
 // One goroutine may write while another reads. After an error of Write or Next the connection is
-// not usable, and takeAll returns the requests that have no answer.
+// not usable.
 type Exchange struct {
 	// immutable
 	cfg   *Config
@@ -144,11 +144,11 @@ func (x *Exchange) send(batch []*Request, asked questions) error {
 	return x.batch.Flush()
 }
 
-// Next waits for the answer to the oldest request, at most for timeout. 0 is no limit. refusal is an
-// error reply. err says that the connection is not usable.
-func (x *Exchange) Next(timeout time.Duration) (r *Request, reply resp.Reply, refusal, err error) {
+// Next waits for the answer to the oldest request. It has no limit, and ends when the connection is
+// closed. refusal is an error reply. err says that the connection is not usable.
+func (x *Exchange) Next() (r *Request, reply resp.Reply, refusal, err error) {
 	for {
-		reply, err := x.receive(timeout)
+		reply, err := x.receive()
 		if isBroken(err) {
 			return nil, resp.Reply{}, nil, err
 		}
@@ -166,11 +166,11 @@ func (x *Exchange) Next(timeout time.Duration) (r *Request, reply resp.Reply, re
 }
 
 // receive reads an answer.
-func (x *Exchange) receive(timeout time.Duration) (resp.Reply, error) {
-	if x.below != nil && timeout == 0 {
+func (x *Exchange) receive() (resp.Reply, error) {
+	if x.below != nil {
 		return x.below.Receive(x.redis)
 	}
-	return resp.ReceiveReply(x.redis, timeout)
+	return resp.ReceiveReply(x.redis, 0)
 }
 
 // popLocked removes and returns the oldest request, or nil if there is none. If the answer belongs to
@@ -186,13 +186,6 @@ func (x *Exchange) popLocked() (r *Request, ofAsking bool) {
 	}
 	x.inflight.dropOldest()
 	return r, false
-}
-
-// takeAll returns the requests that have no answer, oldest first, and forgets them.
-func (x *Exchange) takeAll() []*Request {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.inflight.takeAll()
 }
 
 // handleQuestion handles the answer if it belongs to a question of the connection. isOwn reports

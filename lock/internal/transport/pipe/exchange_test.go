@@ -129,7 +129,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 				}
 				conn.says = append(conn.says, v)
 				asked := len(redirected)
-				r, reply, refusal, err := x.Next(timeout)
+				r, reply, refusal, err := x.Next()
 				require.Empty(t, conn.says, "the questions before it are answered too")
 				if says == "end" {
 					require.ErrorIs(t, err, errEnd)
@@ -168,7 +168,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 		require.LessOrEqual(t, answered, 1, "it is said once for a connection")
 		answeredMemory := x.inflight.list[:x.inflight.answered]
 		var left, wantLeft []any
-		for _, r := range x.takeAll() {
+		for _, r := range x.inflight.takeAll() {
 			if r.question == noQuestion {
 				left = append(left, r)
 			}
@@ -183,7 +183,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 			require.Nil(t, r, "an answered request stays in memory")
 		}
 		conn.says = []any{int64(1)}
-		_, _, _, err := x.Next(timeout)
+		_, _, _, err := x.Next()
 		require.ErrorContains(t, err, "unexpected answer", "nothing is in flight")
 	})
 }

@@ -250,8 +250,7 @@ func TestAnotherServerHasAnotherClock(t *testing.T) {
 			b.srv.mu.Unlock()
 			b.srv.epoch.Add(1)
 			b.Drop()
-			for b.call(t.Context(), 2).Err != nil { // a Replicated finds out with the first
-			}
+			b.requireYes(2)
 			seen := srv.seen()
 			require.Equal(t, now.Add(ahead+time.Second).UnixMilli(), seen[len(seen)-1])
 		}

@@ -24,13 +24,29 @@ type Replicated struct {
 	ctx   context.Context // its end ends dials; Close must follow
 	dials *dialing.Bound  // leaves at most one dial per connection behind
 
-	mu     sync.Mutex // guards what follows; never held during I/O
+	mu     sync.Mutex // guards what follows, and replicaConn.err; never held during I/O
 	work   sync.Cond  // on mu: queue is not empty, or closed
 	queue  []*Request
-	closed error                   // why it is closed; nil before
-	conns  map[redis.Conn]struct{} // in use
+	closed error                     // why it is closed; nil before
+	conns  map[*replicaConn]struct{} // in use
 
 	wg sync.WaitGroup
+}
+
+// replicaConn is one connection of a Replicated. A goroutine of its own reads it, also while no request
+// is in flight. So a connection that has ended is not used, and bytes that come without a request end
+// it.
+type replicaConn struct {
+	*Exchange
+	answers chan replicaAnswer // has room for all requests that can be in flight
+	failed  chan struct{}      // closed once the connection has failed and Config.Failed was called
+	err     error              // why it has failed; nil before. It does not change once failed is closed
+}
+
+// replicaAnswer is the answer to the oldest request that had none.
+type replicaAnswer struct {
+	reply   resp.Reply
+	refusal error
 }
 
 // maxAcked bounds the acquisitions that share a WAIT.
@@ -39,7 +55,7 @@ const maxAcked = 128
 // NewReplicated returns a Replicated with conns connections. It dials a connection when
 // it needs one. Close it after ctx has ended. cfg must not be changed any more.
 func NewReplicated(ctx context.Context, cfg *Config, conns int) *Replicated {
-	p := &Replicated{cfg: cfg, ctx: ctx, dials: dialing.NewBound(conns), conns: make(map[redis.Conn]struct{})}
+	p := &Replicated{cfg: cfg, ctx: ctx, dials: dialing.NewBound(conns), conns: make(map[*replicaConn]struct{})}
 	p.work.L = &p.mu
 	for range conns {
 		p.wg.Go(cfg.Cast.As("replicate", p.runConn))
@@ -65,17 +81,32 @@ func (p *Replicated) Drop() {
 	p.mu.Lock()
 	conns := slices.Collect(maps.Keys(p.conns))
 	p.mu.Unlock()
-	closeAll(conns)
+	p.failAll(conns, ErrReplaced)
 }
 
-// closeAll closes connections at the same time, because each close may take long. It
+// failAll fails connections at the same time, because each close may take long. It
 // waits for the slowest.
-func closeAll(conns []redis.Conn) {
+func (p *Replicated) failAll(conns []*replicaConn, err error) {
 	var wg sync.WaitGroup
-	for _, conn := range conns {
-		wg.Go(func() { conn.Close() })
+	for _, c := range conns {
+		wg.Go(func() { p.failConn(c, err) })
 	}
 	wg.Wait()
+}
+
+// failConn closes a connection, which is not used any more. Only the first call counts.
+func (p *Replicated) failConn(c *replicaConn, err error) {
+	p.mu.Lock()
+	if c.err != nil {
+		p.mu.Unlock()
+		return
+	}
+	c.err = err
+	delete(p.conns, c)
+	p.mu.Unlock()
+	p.cfg.Failed(err)
+	close(c.failed)
+	c.redis.Close()
 }
 
 // Close fails all requests with why, including later ones. It returns when no
@@ -89,33 +120,27 @@ func (p *Replicated) Close(why error) {
 	conns := slices.Collect(maps.Keys(p.conns))
 	p.mu.Unlock()
 	p.fail(queue, why)
-	closeAll(conns)
+	p.failAll(conns, why)
 	p.wg.Wait()
 }
 
-// runConn is the body of one connection's goroutine.
+// runConn writes the requests of one connection after the other.
 func (p *Replicated) runConn() {
-	var conn *Exchange // only this goroutine uses it
+	var c *replicaConn // only this goroutine writes to it
 	for {
 		batch := p.takeBatch()
 		if batch == nil {
-			break
+			return // Close has failed c
 		}
 		var err error
-		if conn == nil {
-			conn, err = p.dial()
+		if c == nil || c.hasFailed() {
+			c, err = p.dial()
 		}
 		if err != nil {
 			p.fail(batch, err)
 			continue
 		}
-		if !p.sendBatch(conn, batch) {
-			p.closeConn(conn.redis)
-			conn = nil
-		}
-	}
-	if conn != nil {
-		p.closeConn(conn.redis)
+		p.sendBatch(c, batch)
 	}
 }
 
@@ -135,39 +160,74 @@ func (p *Replicated) takeBatch() []*Request {
 	return batch
 }
 
-func (p *Replicated) dial() (*Exchange, error) {
+func (p *Replicated) dial() (*replicaConn, error) {
 	dialed, err := p.cfg.Dial(p.ctx, p.dials)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.addConn(dialed.Conn); err != nil {
+	c := &replicaConn{
+		Exchange: NewExchange(p.cfg, dialed),
+		answers:  make(chan replicaAnswer, maxAcked), failed: make(chan struct{}),
+	}
+	if err := p.addConn(c); err != nil {
 		dialed.Conn.Close()
 		return nil, err
 	}
 	if p.cfg.Epoch() != dialed.Epoch { // Drop came before, and did not see the connection
-		p.closeConn(dialed.Conn)
+		p.failConn(c, ErrReplaced)
 		return nil, ErrReplaced
 	}
-	return NewExchange(p.cfg, dialed), nil
+	return c, nil
 }
 
-// addConn adds conn to the connections in use, so that Drop and Close find it. An error
+// addConn adds c to the connections in use, so that Drop and Close find it. An error
 // says that Close came before.
-func (p *Replicated) addConn(conn redis.Conn) error {
+func (p *Replicated) addConn(c *replicaConn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed != nil {
 		return p.closed
 	}
-	p.conns[conn] = struct{}{}
+	p.conns[c] = struct{}{}
+	p.wg.Go(p.cfg.Cast.As("read answers", func() { p.read(c) }))
 	return nil
 }
 
-func (p *Replicated) closeConn(conn redis.Conn) {
-	conn.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, conn)
+// read is the body of a connection's reader.
+func (p *Replicated) read(c *replicaConn) {
+	for {
+		_, reply, refusal, err := c.Next()
+		if err != nil {
+			p.failConn(c, err)
+			return
+		}
+		c.answers <- replicaAnswer{reply, refusal}
+	}
+}
+
+// hasFailed reports whether the connection must not be used.
+func (c *replicaConn) hasFailed() bool {
+	select {
+	case <-c.failed:
+		return true
+	default:
+		return false
+	}
+}
+
+// nextAnswer waits for the answer to the oldest request, or until the connection has failed.
+func (c *replicaConn) nextAnswer() (replicaAnswer, error) {
+	select {
+	case a := <-c.answers:
+		return a, nil
+	case <-c.failed:
+	}
+	select {
+	case a := <-c.answers: // it came before the end
+		return a, nil
+	default:
+		return replicaAnswer{}, c.err
+	}
 }
 
 // fail completes requests that got no answer.
@@ -183,76 +243,81 @@ func (p *Replicated) fail(batch []*Request, err error) {
 }
 
 // sendBatch sends a batch and completes each of its requests. A refusal is completed at
-// once, and an acquisition when replicas have it. sendBatch returns false if the
-// connection is not usable.
-func (p *Replicated) sendBatch(conn *Exchange, batch []*Request) bool {
+// once, and an acquisition when replicas have it.
+func (p *Replicated) sendBatch(c *replicaConn, batch []*Request) {
+	limit := time.AfterFunc(p.cfg.Timeout, func() { p.failConn(c, ErrUnanswered) })
+	defer limit.Stop()
 	batch = withoutExpired(batch) // they may have waited in the queue for long
-	usable := true
 	var taken []*Request
+	var demoted error
 	for len(batch) > 0 {
-		began := time.Now()
-		err := p.write(conn, batch)
+		limit.Reset(p.cfg.Timeout)
+		if err := c.Write(batch); err != nil {
+			p.failConn(c, err) // nextAnswer returns the error
+		}
 		var again []*Request
-		for range batch {
-			var r *Request
-			var reply resp.Reply
-			var refusal error
-			if err == nil {
-				r, reply, refusal, err = conn.Next(max(p.cfg.Timeout-time.Since(began), time.Millisecond))
-			}
+		for i, r := range batch {
+			a, err := c.nextAnswer()
 			if err != nil {
-				p.cfg.Failed(err)
-				p.fail(slices.Concat(taken, again, conn.takeAll()), err)
-				return false
+				p.fail(slices.Concat(taken, again, batch[i:]), err)
+				return
 			}
-			if refusal == nil && tookLock(reply) {
-				r.answer.Reply, r.answer.Taken = reply, true
+			if a.refusal == nil && tookLock(a.reply) {
+				r.answer.Reply, r.answer.Taken = a.reply, true
 				taken = append(taken, r)
 				continue
 			}
-			switch conn.judge(r, refusal) {
+			switch c.judge(r, a.refusal) {
 			case AsText, Late:
 				again = append(again, r)
 			case Elsewhere:
 			case Demoted:
-				if usable {
-					p.cfg.Failed(refusal)
-				}
-				r.Fail(refusal)
-				usable = false
+				demoted = a.refusal
+				r.Fail(a.refusal)
 			default:
-				r.complete(reply, refusal)
+				r.complete(a.reply, a.refusal)
 			}
 		}
 		batch = again
 	}
-	if len(taken) == 0 {
-		return usable
+	if len(taken) > 0 {
+		limit.Reset(p.cfg.ReplicaTimeout + p.cfg.Timeout)
+		acks, err := p.awaitReplicas(c)
+		for _, r := range taken {
+			r.answer.Acks = acks
+			r.complete(r.answer.Reply, err)
+		}
 	}
-	acks, err := p.awaitReplicas(conn)
-	for _, r := range taken {
-		r.answer.Acks = acks
-		r.complete(r.answer.Reply, err)
+	if demoted != nil {
+		p.failConn(c, demoted)
 	}
-	return usable && !isBroken(err)
-}
-
-// write is conn.Write, within the time that an answer may take.
-func (p *Replicated) write(conn *Exchange, batch []*Request) error {
-	t := time.AfterFunc(p.cfg.Timeout, func() { conn.redis.Close() })
-	defer t.Stop()
-	return conn.Write(batch)
 }
 
 // awaitReplicas asks how many replicas have what the connection has written.
-func (p *Replicated) awaitReplicas(conn *Exchange) (int, error) {
-	if err := conn.batch.Command("WAIT", int64(p.cfg.Replicas), p.cfg.ReplicaTimeout.Milliseconds()); err != nil {
+func (p *Replicated) awaitReplicas(c *replicaConn) (int, error) {
+	if err := c.askReplicas(); err != nil {
+		p.failConn(c, err) // nextAnswer returns the error
+	}
+	a, err := c.nextAnswer()
+	if err != nil {
 		return 0, err
 	}
-	if err := conn.batch.Flush(); err != nil {
-		return 0, err
+	acks, err := redis.Int(a.reply.Any(), a.refusal)
+	if isBroken(err) {
+		p.failConn(c, err)
 	}
-	return redis.Int(resp.Receive(conn.redis, p.cfg.ReplicaTimeout+p.cfg.Timeout))
+	return acks, err
+}
+
+// askReplicas writes WAIT.
+func (c *replicaConn) askReplicas() error {
+	c.mu.Lock()
+	c.inflight.add(newQuestion(replicasQuestion, time.Now()))
+	c.mu.Unlock()
+	if err := c.batch.Command("WAIT", int64(c.cfg.Replicas), c.cfg.ReplicaTimeout.Milliseconds()); err != nil {
+		return err
+	}
+	return c.batch.Flush()
 }
 
 // tookLock reports whether the answer of a script that acquires says yes.

@@ -56,9 +56,10 @@ type Request struct {
 type questionKind uint8
 
 const (
-	noQuestion    questionKind = iota // a script call
-	timeQuestion                      // TIME
-	proofQuestion                     // whether the server is a replica, see proof
+	noQuestion       questionKind = iota // a script call
+	timeQuestion                         // TIME
+	proofQuestion                        // whether the server is a replica, see proof
+	replicasQuestion                     // WAIT; Exchange.Next returns its answer like that of a script call
 )
 
 // newQuestion returns a question of a connection itself, which is sent now. No caller waits for it.

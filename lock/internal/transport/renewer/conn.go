@@ -249,7 +249,7 @@ func (c *pipeline) encode(b *renewal.Batch, nth int, asText bool) {
 // receive reads the answer to one call. An error reply is recorded in call. The
 // returned error is an error of the connection.
 func (c *pipeline) receive(b *renewal.Batch, call *renewCall) error {
-	_, reply, refusal, err := c.exchange.Next(0) // without a limit, because checkWait ends a wait that is too long
+	_, reply, refusal, err := c.exchange.Next() // checkWait ends a wait that is too long
 	if err != nil || refusal != nil {
 		call.err = refusal
 		return err
