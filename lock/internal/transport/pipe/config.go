@@ -69,6 +69,15 @@ type Connection struct {
 	Clock Clock  // of the server; one that knows nothing if it does not tell
 }
 
+// dial calls Dial. If ctx has ended, the error is the cause of that.
+func (cfg *Config) dial(ctx context.Context, bound *dialing.Bound) (Connection, error) {
+	dialed, err := cfg.Dial(ctx, bound)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return dialed, err
+}
+
 // ErrReplaced is the error of connections that are closed when the server's epoch ends.
 var ErrReplaced = errors.New("the server was replaced")
 

@@ -19,7 +19,7 @@ import (
 type Pipe struct {
 	// immutable after New
 	cfg   *Config
-	ctx   context.Context // its end ends dials; Close must follow
+	ctx   context.Context // its end ends dials, whose requests then fail with its cause; Close must follow
 	dials *dialing.Bound
 	yield func() // runtime.Gosched, but in tests
 
@@ -40,7 +40,8 @@ type Pipe struct {
 }
 
 // New returns a Pipe and starts its writer. The Pipe dials at its first request. Close
-// it after ctx has ended. cfg must not be changed any more.
+// it after ctx has ended. The cause of ctx should be the reason that Close gets. cfg must
+// not be changed any more.
 func New(ctx context.Context, cfg *Config) *Pipe {
 	p := &Pipe{cfg: cfg, ctx: ctx, dials: dialing.NewBound(1), yield: runtime.Gosched}
 	p.work.L = &p.mu
@@ -197,7 +198,7 @@ func (p *Pipe) liveConn() (*conn, error) {
 	if c != nil && c.checkReady() {
 		return c, nil
 	}
-	dialed, err := p.cfg.Dial(p.ctx, p.dials)
+	dialed, err := p.cfg.dial(p.ctx, p.dials)
 	if err != nil {
 		return nil, err
 	}

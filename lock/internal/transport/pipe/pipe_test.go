@@ -465,6 +465,34 @@ func TestCloseCompletesEverythingAndWhatComesLater(t *testing.T) {
 	})
 }
 
+// TestWhatWaitsForADialIsToldWhyItEnds: the context of New ends before Close is called.
+func TestWhatWaitsForADialIsToldWhyItEnds(t *testing.T) {
+	for name, start := range carriers {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := &speaker{}
+				cfg := srv.config()
+				cfg.Dial = func(ctx context.Context, _ *dialing.Bound) (pipe.Connection, error) {
+					<-ctx.Done()
+					return pipe.Connection{}, fmt.Errorf("dial: %w", ctx.Err())
+				}
+				ctx, end := context.WithCancelCause(t.Context())
+				b := &bench{carrier: start(ctx, cfg), t: t, srv: srv}
+				r := b.acquire(1, nil)
+				b.Put(r)
+				synctest.Wait()
+				end(errShut)
+				synctest.Wait()
+				b.Close(errors.New("too late"))
+				a := b.requests.Await(t.Context(), r)
+				require.ErrorIs(t, a.Err, errShut)
+				require.NotErrorIs(t, a.Err, context.Canceled)
+				require.Zero(t, a.Stamp)
+			})
+		})
+	}
+}
+
 // TestFunctionsOfTheConfigMayPutRequests: no lock is held while one runs, nor while
 // late does.
 func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {

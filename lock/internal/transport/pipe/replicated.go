@@ -21,7 +21,7 @@ import (
 type Replicated struct {
 	// immutable after NewReplicated
 	cfg   *Config
-	ctx   context.Context // its end ends dials; Close must follow
+	ctx   context.Context // its end ends dials, whose requests then fail with its cause; Close must follow
 	dials *dialing.Bound  // leaves at most one dial per connection behind
 
 	mu     sync.Mutex // guards what follows, and replicaConn.err; never held during I/O
@@ -161,7 +161,7 @@ func (p *Replicated) takeBatch() []*Request {
 }
 
 func (p *Replicated) dial() (*replicaConn, error) {
-	dialed, err := p.cfg.Dial(p.ctx, p.dials)
+	dialed, err := p.cfg.dial(p.ctx, p.dials)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ type Router struct {
 	cfg         Config
 	traits      topology.Traits // of cfg.Topology; the zero Traits without one
 	period      time.Duration   // between two looks at the Topology
-	ctx         context.Context // ends when Close begins; bounds dials
-	cancel      context.CancelFunc
+	ctx         context.Context // ends when Close begins, with its reason as the cause; bounds dials
+	cancel      context.CancelCauseFunc
 	seed        maphash.Seed  // for the choice among a server's connections
 	single      *Server       // the one server; nil if keys have slots
 	unknown     *Server       // has the slots without a known server; it has no connections; nil without slots
@@ -71,11 +71,11 @@ func New(cfg Config) (*Router, error) {
 	if cfg.Topology != nil {
 		r.traits = cfg.Topology.Traits()
 	}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	if !r.traits.Slots {
 		r.single = newServer(r, "")
 		if !r.single.isOpen() {
-			r.cancel()
+			r.cancel(r.single.err)
 			return nil, r.single.err
 		}
 		return r, nil
@@ -120,9 +120,9 @@ func (r *Router) Known(ctx context.Context) error {
 
 // Close ends the Router's goroutines and connections, and returns when no goroutine of
 // the Router runs. From then on, requests at a server that was open fail with why, and
-// requests at others with ErrNoServer. Close may be called again.
+// requests at others with ErrNoServer and why. Close may be called again.
 func (r *Router) Close(why error) {
-	r.cancel()
+	r.cancel(why)
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
@@ -242,8 +242,12 @@ func (r *Router) hasSlot(s *Server) bool {
 	return false
 }
 
-// noServerError returns ErrNoServer with the last error of the Topology.
+// noServerError returns ErrNoServer with the reason of Close, or else with the last error of the
+// Topology.
 func (r *Router) noServerError() error {
+	if why := context.Cause(r.ctx); why != nil {
+		return fmt.Errorf("%w: %w", ErrNoServer, why)
+	}
 	if failure := r.failure.Load(); failure != nil {
 		return fmt.Errorf("%w: %w", ErrNoServer, *failure)
 	}

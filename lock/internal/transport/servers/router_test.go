@@ -171,6 +171,37 @@ func TestCloseEndsAServerThatIsBeingOpened(t *testing.T) {
 	})
 }
 
+// TestARequestThatWaitsForADialIsToldThatTheUserIsClosed: Close ends dials before it closes the connections.
+func TestARequestThatWaitsForADialIsToldThatTheUserIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{dial: func(ctx context.Context, _ string) (redis.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		f.build(t, true)
+		f.follow()
+		f.publishLayout("a")
+		told := make(chan error)
+		go func() { told <- f.ask(t.Context(), keyOf(0)) }()
+		synctest.Wait()
+		f.close()
+		err := <-told
+		require.ErrorIs(t, err, errClosed)
+		require.NotErrorIs(t, err, context.Canceled)
+	})
+}
+
+// TestARequestWithoutAServerIsToldThatTheUserIsClosed: no Layout came before Close.
+func TestARequestWithoutAServerIsToldThatTheUserIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := (&fixture{}).build(t, true)
+		f.close()
+		err := f.ask(t.Context(), keyOf(0))
+		require.ErrorIs(t, err, servers.ErrNoServer)
+		require.ErrorIs(t, err, errClosed)
+	})
+}
+
 func TestAServerThatIsNotOpenedIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{opened: func(*servers.Server) error { return errClosed }}

@@ -26,8 +26,8 @@ type Server struct {
 	// immutable
 	router     *Router
 	name       string          // from a Layout or a redirection; "" if there is none
-	ctx        context.Context // ends with the Router's, or when the server is retired
-	cancel     context.CancelFunc
+	ctx        context.Context // ends with the Router's, or when the server is retired; its cause says why
+	cancel     context.CancelCauseFunc
 	subscriber *pubsub.Subscriber
 
 	opened chan struct{} // closed when open or seal has returned; the unknown server's is never closed
@@ -85,7 +85,7 @@ func newServer(r *Router, name string) *Server {
 	s.backoff.longest, s.backoff.random = r.cfg.IOTimeout/2, r.cfg.Random
 	s.renewing.longest, s.renewing.random = min(r.cfg.IOTimeout/2, r.cfg.Lease/24), r.cfg.Random
 	s.publishing.choice = NewChoice(r.traits, r.cfg.Overlap)
-	s.ctx, s.cancel = context.WithCancel(r.ctx)
+	s.ctx, s.cancel = context.WithCancelCause(r.ctx)
 	s.beginEpoch()
 	dials := dialing.NewBound(1)
 	proved := s.provedAt
@@ -109,7 +109,7 @@ func (s *Server) open() {
 	attachment, err := cfg.Opened(s)
 	if err != nil {
 		s.err = err
-		s.cancel()
+		s.cancel(err)
 		return
 	}
 	s.attachment = attachment
@@ -347,7 +347,7 @@ func (r *Router) warnReplaced(old, successor string) {
 // close ends the server's connections and its Attachment, and returns when none of
 // their goroutines runs. Requests from now on fail with why.
 func (s *Server) close(why error) {
-	s.cancel()
+	s.cancel(why)
 	s.seal()
 	s.subscriber.Close()
 	if s.commands != nil {
