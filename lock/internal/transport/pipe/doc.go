@@ -111,8 +111,9 @@
 // Before a write, a connection without a reader is checked, unless the last answer
 // came within a millisecond. If bytes have come, the connection has failed. Within
 // Config.Timeout after the last request the resident reads again, and sees the end of
-// an idle connection. Only a connection of package resp over a socket can be led. See
-// lead.go.
+// an idle connection. Only a connection of package resp over a socket can be led. A
+// long request is always written by the writer, because a write that waits does not heed
+// the context of its caller. See lead.go.
 //
 // # Some callers
 //

@@ -58,6 +58,11 @@ func (p *Pipe) writeNow(r *Request) bool {
 // nothing would block a caller that writes more than the sockets keep.
 const maxInFlightForWrite = 32
 
+// maxCallerWrite is the most bytes of arguments that a caller writes itself. A caller that waits in a write
+// does not see the end of its context, and maxInFlightForWrite requests of this length fit into the
+// sockets.
+const maxCallerWrite = 4 << 10
+
 // isReadByResident reports whether the resident reads the connection, and soon gets to the next answer.
 func (c *conn) isReadByResident() bool {
 	c.mu.Lock()

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // leadTime is how long a caller leads at most.
@@ -168,6 +170,36 @@ func TestALeaderLeavesSoonAfterItsContextHasEnded(t *testing.T) {
 			cancel()
 		}
 	})
+}
+
+// TestACallerWithALongRequestLeavesWhenItsContextEnds: the server reads nothing, so a write of the
+// request would wait for it.
+func TestACallerWithALongRequestLeavesWhenItsContextEnds(t *testing.T) {
+	for _, name := range []string{"it would lead", "another request is in flight"} {
+		t.Run(name, func(t *testing.T) {
+			withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+				b.makeCallersLead()
+				hold := make(chan struct{})
+				defer close(hold)
+				b.srv.answer = func(command []string) string {
+					if name == "it would lead" {
+						b.srv.say(yes(command))
+					}
+					<-hold
+					return mute
+				}
+				b.Put(b.acquire(3, nil))
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				r := b.requests.New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", strings.Repeat("x", 1<<20)))
+				b.Put(r)
+				require.True(t, b.requests.Await(ctx, r).Left)
+				require.Equal(t, 50*time.Millisecond, time.Since(began))
+			})
+		})
+	}
 }
 
 // TestWhatALeaderDoesNotReadTheResidentDoes: an answer comes in two pieces, after some time
