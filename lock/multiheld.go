@@ -177,7 +177,7 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 		x.timer.Stop()
 	}
 	x.mu.Unlock()
-	x.watch.End(notHeldError(parts[0].Hold.Name())) // the ordinary end
+	x.watch.EndAll(notHeldError(parts[0].Hold.Name())) // the ordinary end
 	lost, open := x.release(ctx, parts, retakes)
 	if cause != nil || len(parts)-len(lost) < x.need {
 		if len(parts)-len(lost) >= x.need { // the members that are lost do not explain it

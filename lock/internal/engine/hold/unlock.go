@@ -47,7 +47,7 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outco
 	if w := x.watch; w != nil && !owed {
 		h.unlistLocked(w)
 		h.mu.Unlock()
-		w.End(h.k.errors.NotHeld(h.name)) // whoever works under its context stops before another can begin
+		w.EndAll(h.k.errors.NotHeld(h.name)) // whoever works under its context stops before another can begin
 		h.mu.Lock()
 	}
 	busy := h.enterReleaseLocked(ctx)

@@ -28,6 +28,8 @@ type Watch struct {
 	shared  map[<-chan struct{}]*sharedEnd // by the Done channel of the parents; the key nil is for parents that never end
 	cancels map[int]context.CancelCauseFunc
 	nextID  int
+
+	cancelling sync.WaitGroup // the call of End that cancels the contexts; begun under mu
 }
 
 // Init makes the zero Watch watch a subject.
@@ -50,6 +52,13 @@ func (w *Watch) Cause() error {
 	return w.cause
 }
 
+// EndAll is End, and waits until all contexts are cancelled, even if another goroutine ends w. A
+// function that was given to OnEnd must not call it.
+func (w *Watch) EndAll(cause error) {
+	w.End(cause)
+	w.cancelling.Wait()
+}
+
 // End closes the channel and cancels the contexts, once. When End returns, the channel is closed.
 // Another goroutine that ends w may still be cancelling contexts then.
 func (w *Watch) End(cause error) {
@@ -64,6 +73,8 @@ func (w *Watch) End(cause error) {
 	if w.done != nil {
 		close(w.done)
 	}
+	w.cancelling.Add(1)
+	defer w.cancelling.Done()
 	w.mu.Unlock()
 	for _, s := range slices.SortedFunc(maps.Values(contexts), func(a, b *sharedEnd) int { return a.id - b.id }) { // in the order in which they were made
 		s.stop()

@@ -354,6 +354,30 @@ func TestAContextHasEndedWhileAnotherEndsTheWatch(t *testing.T) {
 }
 
 // TestManyGoroutinesEndAWatchOnce, and use it meanwhile.
+// TestEndAllWaitsForTheGoroutineThatCancels: an Unlock must not give the lock to another while contexts
+// of its holder live.
+func TestEndAllWaitsForTheGoroutineThatCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, w := newWatch("")
+		began, goOn := make(chan struct{}), make(chan struct{})
+		last, cancel := context.WithCancelCause(t.Context())
+		w.OnEnd(t.Context(), func(error) { close(began); <-goOn })
+		w.OnEnd(last, cancel)
+		go w.End(errLost)
+		<-began
+		var returned atomic.Bool
+		go func() { w.EndAll(errors.New("unlocked")); returned.Store(true) }()
+		synctest.Wait()
+		require.False(t, returned.Load())
+		require.NoError(t, last.Err())
+		close(goOn)
+		synctest.Wait()
+		require.True(t, returned.Load())
+		require.ErrorIs(t, context.Cause(last), errLost)
+		w.EndAll(nil) // nothing is left to wait for
+	})
+}
+
 func TestManyGoroutinesEndAWatchOnce(t *testing.T) {
 	for range 200 {
 		s, w := newWatch("me")
