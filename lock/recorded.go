@@ -50,9 +50,9 @@ func (d *recorded) call() wire.Call {
 	return call
 }
 
-// carryOut sends d until it is answered or ctx ends. Config.FailFast, the close of
-// stop and the end of resendTime end it, too. The Outcome of an answer is Granted.
-func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (resp.Reply, wire.Outcome) {
+// carryOut sends d until it is answered or ctx ends; only once if not again. The close of stop and the
+// end of resendTime end it, too. The Outcome of an answer is Granted.
+func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}, again bool) (resp.Reply, wire.Outcome) {
 	for try := 0; ; try++ {
 		began, wasSent := time.Now(), !d.written.IsZero()
 		a := d.c.network.Send(ctx, d.name, d.call(), nil)
@@ -73,7 +73,7 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (resp.Rep
 			o.Result = wire.Unknown
 			return resp.Reply{}, o
 		}
-		if !o.Result.IsUnanswered() || d.c.cfg.FailFast || d.isTooOld() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
+		if !o.Result.IsUnanswered() || !again || d.isTooOld() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
 			return resp.Reply{}, o
 		}
 		if wait.Closed(stop) {
@@ -130,7 +130,7 @@ func (d *recorded) run(ctx context.Context, refusedByClose bool) (any, error) {
 	defer d.c.table.End(d.name)
 	ctx, cancel := context.WithTimeout(wait.Sound(ctx), d.c.cfg.UnlockTimeout)
 	defer cancel()
-	reply, o := d.carryOut(ctx, nil)
+	reply, o := d.carryOut(ctx, nil, true)
 	if o.Result == wire.Unknown {
 		call := d.call()
 		d.c.orphans.Send(d.name, call, call.Last)

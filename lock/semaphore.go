@@ -158,7 +158,9 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) error {
 
 // TryAcquire takes n permits if they are free and no waiter of this client came
 // before. Otherwise it returns a *PermitsError at once. If n is 0, it returns nil
-// at once without I/O. This is Redisson's tryAcquire(permits).
+// at once without I/O. It asks Redis once: if there is no answer, the error is
+// ErrUnknown, and permits that were taken are given back as with Acquire. If there
+// is no connection, it is ErrNotSent. This is Redisson's tryAcquire(permits).
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) error {
 	return s.acquire(ctx, n, false)
 }
@@ -173,18 +175,19 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		})
 		return err
 	}
-	return s.c.waitInLine(ctx, locktable.Key{Name: s.name, Kind: waitqueue.Permits}, semaphoreAcquire{s: s, n: n}, locktable.Request{Needs: n, Final: true, Try: !wait})
+	return s.c.waitInLine(ctx, locktable.Key{Name: s.name, Kind: waitqueue.Permits}, semaphoreAcquire{s: s, n: n, again: wait && !s.c.cfg.FailFast}, locktable.Request{Needs: n, Final: true, Try: !wait})
 }
 
 // semaphoreAcquire is a call of Acquire or TryAcquire.
 type semaphoreAcquire struct {
 	unowned
-	s *Semaphore
-	n int64
+	s     *Semaphore
+	n     int64
+	again bool // see carryOut
 }
 
 func (a semaphoreAcquire) Try(ctx context.Context) wire.Outcome {
-	o := a.s.take(ctx, "acquire", strconv.FormatInt(a.n, 10))
+	o := a.s.take(ctx, "acquire", strconv.FormatInt(a.n, 10), a.again)
 	if o.Result == wire.Granted && o.Taken == 0 {
 		o.Result = wire.Refused
 	}
@@ -209,16 +212,16 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	defer s.c.table.End(s.name)
 	ctx, cancel := context.WithTimeout(wait.Sound(ctx), s.c.cfg.UnlockTimeout)
 	defer cancel()
-	o := s.take(ctx, "drain", "all")
+	o := s.take(ctx, "drain", "all", true)
 	return o.Taken, s.c.errors.Of(ctx, s.name, o)
 }
 
-// take carries out one request for permits. If the outcome is not known, the client
-// undoes the request.
-func (s *Semaphore) take(ctx context.Context, op, wanted string) wire.Outcome {
+// take carries out one request for permits; again is that of carryOut. If the outcome is not known,
+// the client undoes the request.
+func (s *Semaphore) take(ctx context.Context, op, wanted string, again bool) wire.Outcome {
 	s.c.holds.Counts.Tries.Add(1)
 	d := newRecorded(s.c, op, s.name, wire.Once{Script: script.SemaphoreTake, Args: []any{wanted}})
-	reply, o := d.carryOut(ctx, s.c.closing)
+	reply, o := d.carryOut(ctx, s.c.closing, again)
 	if o.Result == wire.Granted {
 		o = wire.ReadTaken(op, reply)
 	}

@@ -2,8 +2,10 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -370,4 +372,49 @@ func TestAKeyThatIsNoCounterIsToldAtOnceWhateverItsName(t *testing.T) {
 		}
 		require.Equal(t, calls+2, c.Stats().Tries, "none is sent again")
 	}
+}
+
+// TestTryAcquireAsksOnce: a caller that does not wait is told at once that Redis is gone, and by
+// then may have nothing.
+func TestTryAcquireAsksOnce(t *testing.T) {
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		ctx := context.Background()
+		sem := c.Semaphore("s")
+		_, err := sem.TrySet(ctx, 3)
+		require.NoError(t, err)
+		require.NoError(t, s.Pause())
+		began := time.Now()
+		require.ErrorIs(t, sem.TryAcquire(ctx, 1), lock.ErrUnknown)
+		require.Less(t, time.Since(began), 3*time.Second)
+		require.NoError(t, s.Resume())
+		time.Sleep(time.Minute)
+		n, err := sem.Available(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, n, "what it took was given back")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		pool := &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) { return nil, errors.New("refused") }}
+		c := fixture.Client(t, pool, lock.Config{})
+		require.ErrorIs(t, c.Semaphore("s").TryAcquire(context.Background(), 1), lock.ErrNotSent)
+	})
+}
+
+// TestFailFastIsForThoseWhoWait: a Release whose answer was lost is sent again.
+func TestFailFastIsForThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		wire := fixture.NewWire(fixture.Virtual(t))
+		c := fixture.Client(t, wire.Pool(), lock.Config{FailFast: true})
+		sem := c.Semaphore("s")
+		for i, change := range []func() error{
+			func() error { _, err := sem.TrySet(ctx, 3); return err },
+			func() error { return sem.Release(ctx, 1) },
+			func() error { _, err := sem.Drain(ctx); return err },
+		} {
+			wire.LoseAnswer()
+			require.NoError(t, change(), i)
+		}
+		wire.LoseAnswer()
+		require.ErrorIs(t, sem.Acquire(ctx, 1), lock.ErrUnknown)
+	})
 }
