@@ -69,6 +69,24 @@ func TestNextDoesNotDriftAndCountsSkippedPeriods(t *testing.T) {
 	})
 }
 
+// TestNextSkipsPeriodsThoughNoCallbackCountsAsSlow: another callback stalls the wheel.
+func TestNextSkipsPeriodsThoughNoCallbackCountsAsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWheel(t, wheel.Config{SlowCallback: math.MaxInt64})
+		_, err := w.AfterFunc(1500*ms, func() { time.Sleep(10 * time.Second) })
+		require.NoError(t, err)
+		ts := newFireTimes()
+		var timer wheel.Timer
+		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(func(timer *wheel.Timer) {
+			ts.note()
+			require.NoError(t, timer.Next(time.Second))
+		})))
+		advance(13100 * ms)
+		require.Equal(t, []time.Duration{time.Second, 11500 * ms, 12 * time.Second, 13 * time.Second}, ts.all())
+		require.Equal(t, int64(9), w.Stats().SkippedPeriods)
+	})
+}
+
 func TestNextMovesAPendingTimerAWholePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWheel(t, wheel.Config{})
