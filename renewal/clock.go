@@ -180,11 +180,13 @@ func (w *Watchdog) compareClocks() {
 		ln.mu.Unlock()
 	}
 	w.mu.Lock()
-	if w.closed || leases == 0 || w.isWatching.Swap(true) {
+	if w.closed || leases == 0 {
 		w.mu.Unlock()
 		return
 	}
-	w.armClockLocked()
+	if !w.isWatching.Swap(true) { // else a Hold has armed the timer meanwhile
+		w.armClockLocked()
+	}
 	w.mu.Unlock()
 	if slept := int64(e.slept); w.correctedFor.Swap(slept) != slept {
 		for _, ln := range lanes {

@@ -1,6 +1,7 @@
 package renewal_test
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -358,6 +359,46 @@ func TestASmallStepOfTheWallClockIsNoSleep(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		require.False(t, h.lease.Valid())
 		require.Greater(t, s.timeLeft(h.key), 10*time.Millisecond, "if it was a sleep, there is time left all the same")
+	})
+}
+
+// TestAHoldDuringAComparisonOfTheClocksDelaysNoCorrection: the Hold arms the clock first, while the
+// comparison counts the leases.
+func TestAHoldDuringAComparisonOfTheClocksDelaysNoCorrection(t *testing.T) {
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
+		last, err := w.Lane("last", s)
+		require.NoError(t, err)
+		compare := func() {
+			unlock := last.Lock()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				w.CompareClocks()
+			}()
+			for w.IsWatching() {
+				runtime.Gosched()
+			}
+			s.hold(t, ln, fixedFor(10*time.Hour))
+			require.True(t, w.IsWatching())
+			unlock()
+			<-done
+			time.Sleep(100 * time.Millisecond) // much less than until the next comparison
+		}
+		gone, kept := s.hold(t, ln, fixedFor(time.Hour)), s.hold(t, ln, fixedFor(time.Hour))
+		hs := s.holdMany(t, ln, 300, 30*time.Second)
+		time.Sleep(15*time.Second + 500*time.Millisecond) // between two comparisons
+		if s.counts {
+			s.delete(gone.key)
+			s.setWall(time.Minute)
+			compare()
+			require.Equal(t, []renewal.Reason{renewal.NotOwner}, gone.reasons())
+		}
+		s.suspend(time.Minute)
+		compare()
+		for _, h := range hs {
+			require.Len(t, h.reasons(), 1)
+		}
+		require.True(t, kept.lease.Valid())
 	})
 }
 

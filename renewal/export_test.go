@@ -9,6 +9,24 @@ func (w *Watchdog) SetClocks(skew func(time.Time) time.Duration, suspended func(
 	w.skew, w.suspendedTime, w.suspendedBefore = skew, suspended, 0
 }
 
+// CompareClocks does now what the clock's timer does when it fires.
+func (w *Watchdog) CompareClocks() {
+	w.mu.Lock()
+	w.stopClockLocked()
+	w.wg.Add(1)
+	w.mu.Unlock()
+	w.compareClocks()
+}
+
+// IsWatching reports whether the clock's timer is armed, or about to be armed.
+func (w *Watchdog) IsWatching() bool { return w.isWatching.Load() }
+
+// Lock takes the lane's lock.
+func (ln *Lane) Lock() (unlock func()) {
+	ln.mu.Lock()
+	return ln.mu.Unlock
+}
+
 // InSlots returns how many leases of the lane have a slot.
 func (ln *Lane) InSlots() int {
 	ln.mu.Lock()
