@@ -171,8 +171,8 @@ func (w *Watchdog) compareClocks() {
 		w.standstillTime.Add(int64(p.to - p.from))
 	}
 	w.lastComparison.Store(int64(now))
+	w.isWatching.Store(false) // a Hold or a Move from here on arms the timer, or is counted below
 	lanes := w.snapshotLanes()
-	w.isWatching.Store(false) // a Hold from here on arms the timer, or is counted below
 	leases := 0
 	for _, ln := range lanes {
 		ln.mu.Lock()
@@ -184,7 +184,7 @@ func (w *Watchdog) compareClocks() {
 		w.mu.Unlock()
 		return
 	}
-	if !w.isWatching.Swap(true) { // else a Hold has armed the timer meanwhile
+	if !w.isWatching.Swap(true) { // else a Hold or a Move has armed the timer meanwhile
 		w.armClockLocked()
 	}
 	w.mu.Unlock()

@@ -402,6 +402,34 @@ func TestAHoldDuringAComparisonOfTheClocksDelaysNoCorrection(t *testing.T) {
 	})
 }
 
+// TestALeaseThatIsMovedDuringAComparisonKeepsTheClockRunning: the lease leaves a lane that is not counted
+// yet for one that is.
+func TestALeaseThatIsMovedDuringAComparisonKeepsTheClockRunning(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		w, first := newLane(t, s, cfg)
+		second, err := w.Lane("second", s)
+		require.NoError(t, err)
+		third, err := w.Lane("third", s)
+		require.NoError(t, err)
+		h := s.hold(t, third, fixedFor(time.Hour))
+		time.Sleep(500 * time.Millisecond) // between two comparisons
+		unlock := second.Lock()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.CompareClocks()
+		}()
+		for n := 0; w.IsWatching() || n < 1000; n++ { // until it waits for the second lane
+			runtime.Gosched()
+		}
+		require.True(t, h.lease.Move(first))
+		unlock()
+		<-done
+		require.True(t, w.IsWatching())
+	})
+}
+
 func TestClocksAreComparedOnlyWhileThereAreLeases(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &sleeper{store: &store{}}

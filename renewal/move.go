@@ -36,8 +36,10 @@ func (l *Lease) Move(to *Lane) bool {
 	}
 	if !moved {
 		notifyLost([]*Lease{l})
+		return false
 	}
-	return moved
+	from.dog.watchClock() // compareClocks may have counted the leases of one lane before the move, and of the other after it
+	return true
 }
 
 // lockWith locks the lane to and the lease's lane, and returns the lease's lane, which
