@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,5 +164,58 @@ func TestARedLockOfClosingClientsIsRenewedWhileItHasAQuorum(t *testing.T) {
 		require.ErrorIs(t, <-closed, context.DeadlineExceeded)
 		require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrLost)
 		require.NoError(t, <-closed)
+	})
+}
+
+// TestDoOfSeveralMembersTellsAllThatItsUnlockSays: f returns why it was stopped, which is the loss of
+// the second member.
+func TestDoOfSeveralMembersTellsAllThatItsUnlockSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends  func(other *locktest.Server) // what becomes of another member
+		texts []string                     // of the error of Do
+		open  bool                         // another member did not answer
+	}{
+		"one loss":       {func(*locktest.Server) {}, []string{`lock: "b" is lost`}, false},
+		"two losses":     {func(s *locktest.Server) { s.Delete("a") }, []string{`"a" is lost`, `"b" is lost`}, false},
+		"without answer": {(*locktest.Server).Pause, []string{`release of "a": outcome unknown`, `"b" is lost`}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one, two := locktest.NewServer(t), locktest.NewServer(t)
+				m := fixture.MultiLock(t, one.Client(lock.Config{}).Mutex("a"), two.Client(lock.Config{}).Mutex("b"))
+				var told error
+				err := m.Do(t.Context(), func(ctx context.Context, _ *lock.MultiHeld) error {
+					require.True(t, two.Delete("b"))
+					<-ctx.Done()
+					c.ends(one)
+					told = context.Cause(ctx)
+					return told
+				})
+				require.ErrorIs(t, err, told)
+				for _, text := range c.texts {
+					require.ErrorContains(t, err, text)
+				}
+				require.Equal(t, len(c.texts) == 1, err == told, "once is enough")
+				require.Equal(t, c.open, errors.Is(err, lock.ErrUnknown))
+				if c.open {
+					one.Resume()
+				}
+			})
+		})
+	}
+}
+
+// TestDoOfARedLockTellsTheLossOfEachMember: all members have one name.
+func TestDoOfARedLockTellsTheLossOfEachMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		red, servers, _ := redOnServers(t)
+		err := red.Do(t.Context(), func(ctx context.Context, _ *lock.MultiHeld) error {
+			require.True(t, servers[0].Delete("m"))
+			require.True(t, servers[1].Delete("m"))
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.ErrorIs(t, err, lock.ErrLost)
+		require.ErrorContains(t, err, "unlock of 3 members: 2 lost")
 	})
 }

@@ -202,11 +202,21 @@ func do[H interface {
 }
 
 // andUnlock joins the error of the function of a Do with the error of Unlock. If both report the same
-// loss, as when the function returns the cause of its context, andUnlock returns only the first.
+// loss and Unlock reports nothing else, as when the function returns the cause of its context, andUnlock
+// returns only the first.
 func andUnlock(err, unlock error) error {
-	var told, lost *LostError
-	if unlock == nil || errors.As(err, &told) && errors.As(unlock, &lost) && told.Name == lost.Name {
+	var told *LostError
+	if lost := onlyLoss(unlock); unlock == nil || lost != nil && errors.As(err, &told) && told.Name == lost.Name {
 		return err
 	}
 	return errors.Join(err, unlock)
+}
+
+// onlyLoss returns the loss that an Unlock reports, or nil if it reports none, or more than one loss.
+func onlyLoss(unlock error) *LostError {
+	if e, ok := unlock.(*multiUnlockError); ok && len(e.lost) == 1 && len(e.open) == 0 {
+		unlock = e.lost[0]
+	}
+	lost, _ := unlock.(*LostError)
+	return lost
 }
