@@ -126,14 +126,14 @@ func (x *MultiHeld) Done() <-chan struct{} {
 // loss ended it. Err looks at the clock; see Held.Err.
 func (x *MultiHeld) Err() error {
 	x.mustBeMade()
+	err := x.look()
 	if x.state.Load() != isHeld {
-		return notHeldError(x.currentParts()[0].Hold.Name())
+		err = notHeldError(x.currentParts()[0].Hold.Name())
 	}
-	x.watch.Look()
-	if cause := x.lost(); cause != nil {
-		return cause
+	if err != nil {
+		x.watch.End(err)
 	}
-	return nil
+	return err
 }
 
 func (x *multiHold) lost() *LostError {

@@ -219,3 +219,17 @@ func TestDoOfARedLockTellsTheLossOfEachMember(t *testing.T) {
 		require.ErrorContains(t, err, "unlock of 3 members: 2 lost")
 	})
 }
+
+// TestDoneIsClosedWhenErrIsNotNil: Err is called while an Unlock begins.
+func TestDoneIsClosedWhenErrIsNotNil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := locktest.NewServer(t).Client(lock.Config{})
+		held := fixture.Hold(t, fixture.MultiLock(t, c.Mutex("a"), c.Mutex("b")).Lock)
+		done, work := held.Done(), held.Context(t.Context())
+		lock.BeginUnlock(held)
+		err := held.Err()
+		require.ErrorIs(t, err, lock.ErrNotHeld)
+		require.True(t, fixture.IsClosed(done))
+		require.Equal(t, err, context.Cause(work))
+	})
+}
