@@ -49,6 +49,9 @@ func StopTimer(x *MultiHeld) {
 // BeginUnlock does the first step of Unlock: x is not held any more, but nobody was told.
 func BeginUnlock(x *MultiHeld) { x.state.Store(isUnlocking) }
 
+// AtDeadline does what the timer of x's deadline does when it fires.
+func AtDeadline(x *MultiHeld) { x.atDeadline() }
+
 // Untold returns a copy of x that does not know yet which of its parts have ended.
 func Untold(x *MultiHeld) *MultiHeld {
 	untold := &multiHold{from: x.from, need: x.need, parts: x.currentParts()}

@@ -233,3 +233,25 @@ func TestDoneIsClosedWhenErrIsNotNil(t *testing.T) {
 		require.Equal(t, err, context.Cause(work))
 	})
 }
+
+// TestARedLockIsToldOfItsDeadlineAfterOneThatMovedAway: a renewal comes when the timer of the deadline has
+// just fired. The clients' own timers are later than a RedLock's.
+func TestARedLockIsToldOfItsDeadlineAfterOneThatMovedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		red, _, _ := redOnServers(t)
+		held, err := red.LockFor(t.Context(), 10*time.Second)
+		require.NoError(t, err)
+		done := held.Done()
+		time.Sleep(time.Until(held.Deadline()) - 1)
+		for member := range 3 {
+			require.NoError(t, lock.PartOf(held, member).Extend(t.Context(), 10*time.Second))
+		}
+		lock.StopTimer(held)
+		lock.AtDeadline(held)
+		time.Sleep(time.Until(held.Deadline()) - 1)
+		require.False(t, fixture.IsClosed(done))
+		time.Sleep(time.Millisecond)
+		require.True(t, fixture.IsClosed(done))
+		require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrLost)
+	})
+}

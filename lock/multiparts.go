@@ -120,18 +120,16 @@ func (x *multiHold) tooFew(parts []part) bool {
 // atDeadline is called at the deadline as it was known. Renewals may have moved the
 // deadline later since.
 func (x *multiHold) atDeadline() {
-	if x.state.Load() != isHeld {
+	if x.look() != nil {
 		return
 	}
+	// A renewal may come at any moment, so the timer runs again whatever look has found. If the deadline
+	// has passed, it fires at once.
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	end, ok := quorum.Deadline(x.parts, x.need)
-	left := time.Until(end)
-	if ok && left > 0 {
-		x.timer.Reset(left)
-	}
-	x.mu.Unlock()
-	if ok && left <= 0 { // if too few parts are left, partEnded is just being called for the last one
-		_ = x.look()
+	if ok && x.state.Load() == isHeld { // if too few parts are left, partEnded is just being called for the last one
+		x.timer.Reset(time.Until(end))
 	}
 }
 
