@@ -67,11 +67,13 @@ func (cfg Config) withDefaults() (Config, error) {
 		bad("TTL", cfg.TTL, fmt.Sprintf("whole milliseconds from %v to %v", MinTTL, MaxTTL))
 		cfg.TTL = DefaultTTL // so that the other bounds can be checked
 	}
+	tick := min(max(cfg.TTL/100, minTick), maxTick)
 	if cfg.Tick == 0 {
-		cfg.Tick = min(max(cfg.TTL/100, minTick), maxTick)
+		cfg.Tick = tick
 	}
 	if cfg.Tick < minTick || cfg.Tick > cfg.TTL/100 {
 		bad("Tick", cfg.Tick, fmt.Sprintf("from %v to TTL/100 = %v", minTick, cfg.TTL/100))
+		cfg.Tick = tick
 	}
 	if cfg.Margin != 0 && (cfg.Margin < 2*cfg.Tick || cfg.Margin > cfg.TTL/4) {
 		bad("Margin", cfg.Margin, fmt.Sprintf("from 2 ticks = %v to TTL/4 = %v", 2*cfg.Tick, cfg.TTL/4))

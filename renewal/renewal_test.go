@@ -1,6 +1,7 @@
 package renewal_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -319,6 +320,8 @@ func TestConfigNamesAllItsFaults(t *testing.T) {
 	for _, field := range []string{"TTL", "Tick", "Margin", "MaxBatch", "Dispatchers", "MaxHold"} {
 		require.ErrorContains(t, err, "Config."+field+" is ")
 	}
+	_, err = renewal.New(renewal.Config{Tick: math.MaxInt64, Margin: time.Millisecond})
+	require.ErrorContains(t, err, "Config.Margin is 1ms: it must be from 2 ticks = 20ms to TTL/4")
 	w, err := renewal.New(renewal.Config{TTL: renewal.MinTTL})
 	require.NoError(t, err)
 	require.Equal(t, time.Millisecond, w.Config().Tick, "at most TTL/100")
