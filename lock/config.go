@@ -50,7 +50,8 @@ type Config struct {
 	// 20 ms, whichever is less, to Lease/4. The default is a fiftieth of the
 	// hold's own lease, which is 600 ms for 30 s, but at least Lease/50 + 5 ms or
 	// 25 ms, whichever is less. The client never uses more than a quarter of the
-	// hold's own lease, however short that lease is.
+	// hold's own lease, however short that lease is, and never less than a
+	// hundredth, because clocks may run at different speeds.
 	Margin time.Duration
 	// ReleaseOnClose makes Close delete the locks that are still held when its
 	// context ends. By default Close leaves them to their TTL, so that no other

@@ -98,7 +98,8 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 //
 // *PermitIDError: no such permit is taken. ErrUnknown: Redis did not answer
 // within Config.UnlockTimeout. The client keeps sending this request until 20 s
-// after it was first sent. The request takes effect once. d counts from the call.
+// after it was first sent. The request takes effect once. d counts from when Redis
+// carries it out.
 //
 // Do not use SetLease for permits that a process renews. The next renewal gives
 // such a permit a whole lease again. If the permit's lease ends before that

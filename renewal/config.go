@@ -32,7 +32,8 @@ type Config struct {
 	Tick time.Duration
 	// Margin is the time between the end of trust and the end of the lease in the
 	// store: from 2 ticks to TTL/4, default max(2 ticks + 5 ms, lease/50) for
-	// each lease. It is never more than a quarter of a lease, however short that
+	// each lease. It is never less than a hundredth of a lease, because clocks may
+	// run at different speeds, and never more than a quarter, however short that
 	// lease is.
 	Margin time.Duration
 	// MaxBatch limits the number of leases in one call of the Renewer: default
@@ -106,13 +107,14 @@ func (global) Uint64() uint64 { return rand.Uint64() }
 
 // margin is how long before its expiry a lease of ttl stops being trusted. It
 // is never more than a quarter of the lease, because a lease that is trusted
-// for no time could not be acquired.
+// for no time could not be acquired. It is never less than a hundredth, see
+// Config.Margin.
 func (cfg Config) margin(ttl time.Duration) time.Duration {
 	margin := cfg.Margin
 	if margin == 0 {
 		margin = max(2*cfg.Tick+5*time.Millisecond, ttl/50)
 	}
-	return min(margin, ttl/4)
+	return min(max(margin, ttl/100), ttl/4)
 }
 
 // slack is the width of a window (see Watchdog.floorToWindow), and so how exactly the
