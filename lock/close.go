@@ -63,7 +63,11 @@ func (c *Client) Close(ctx context.Context) error {
 		limit = context.WithoutCancel(ctx) // holds.Close itself ends after Config.UnlockTimeout
 	}
 	var left error
-	if n := c.holds.Close(limit); n > 0 && c.cfg.ReleaseOnClose && wait.Ended(ctx) != nil {
+	switch n := c.holds.Close(limit); {
+	case n == 0 || !c.cfg.ReleaseOnClose:
+	case wait.Ended(ctx) == nil:
+		left = fmt.Errorf("lock: closed with no lock held, and %d requests were not answered within Config.UnlockTimeout, whose locks are left to their TTL: find out why Redis does not answer", n)
+	default:
 		left = fmt.Errorf("lock: closed with no lock held, and %d requests were not answered, whose locks are left to their TTL: %w: give Close more time", n, wait.Ended(ctx))
 	}
 	return errors.Join(left, c.awaitUser(ctx))

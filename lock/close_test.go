@@ -182,40 +182,45 @@ func TestCloseWithoutLocksSaysWhatItWaitedFor(t *testing.T) {
 // A try was left, and its answer is late: with ReleaseOnClose, Close gives back what it took, although its
 // context has ended and nothing is held.
 func TestReleaseOnCloseGivesBackWhatALeftTryTakes(t *testing.T) {
-	for _, release := range []bool{false, true} {
-		for _, answers := range []bool{false, true} {
-			t.Run(fmt.Sprint("release ", release, ", answers ", answers), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					srv := locktest.NewServer(t)
-					c, err := lock.New(srv.Link().Pool(), lock.Config{Lease: time.Hour, IOTimeout: time.Minute, UnlockTimeout: time.Minute, ReleaseOnClose: release, Connections: 1})
-					require.NoError(t, err)
-					held, err := c.Mutex("a").Lock(t.Context()) // so that there is a connection
-					require.NoError(t, err)
-					require.NoError(t, held.Unlock(t.Context()))
-					srv.Pause()
-					tried, cancel := context.WithTimeout(t.Context(), time.Second)
-					defer cancel()
-					_, err = c.Mutex("a").TryLock(tried)
-					require.ErrorIs(t, err, lock.ErrUnknown)
-					if answers {
-						time.AfterFunc(10*time.Second, srv.Resume)
-					}
-					err = c.Close(tried)
-					if release && !answers {
-						require.EqualError(t, err, "lock: closed with no lock held, and 1 requests were not answered, whose locks are left to their TTL: context deadline exceeded: give Close more time")
-						require.ErrorIs(t, err, context.DeadlineExceeded)
-					} else {
-						require.NoError(t, err)
-					}
-					if release && answers {
-						require.Empty(t, srv.Locks())
-						require.Equal(t, 2, srv.Calls()["acquire"])
-					}
-					time.Sleep(time.Minute)
+	type row struct{ release, answers, lives bool }
+	for _, row := range []row{{}, {answers: true}, {release: true}, {release: true, answers: true}, {release: true, lives: true}} {
+		release, answers := row.release, row.answers
+		t.Run(fmt.Sprintf("%+v", row), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				c, err := lock.New(srv.Link().Pool(), lock.Config{Lease: time.Hour, IOTimeout: time.Minute, UnlockTimeout: time.Minute, ReleaseOnClose: release, Connections: 1})
+				require.NoError(t, err)
+				held, err := c.Mutex("a").Lock(t.Context()) // so that there is a connection
+				require.NoError(t, err)
+				require.NoError(t, held.Unlock(t.Context()))
+				srv.Pause()
+				tried, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err = c.Mutex("a").TryLock(tried)
+				require.ErrorIs(t, err, lock.ErrUnknown)
+				if answers {
+					time.AfterFunc(10*time.Second, srv.Resume)
+				}
+				if row.lives {
+					require.EqualError(t, c.Close(t.Context()), "lock: closed with no lock held, and 1 requests were not answered within Config.UnlockTimeout, whose locks are left to their TTL: find out why Redis does not answer")
 					srv.Resume()
-				})
+					return
+				}
+				err = c.Close(tried)
+				if release && !answers {
+					require.EqualError(t, err, "lock: closed with no lock held, and 1 requests were not answered, whose locks are left to their TTL: context deadline exceeded: give Close more time")
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				} else {
+					require.NoError(t, err)
+				}
+				if release && answers {
+					require.Empty(t, srv.Locks())
+					require.Equal(t, 2, srv.Calls()["acquire"])
+				}
+				time.Sleep(time.Minute)
+				srv.Resume()
 			})
-		}
+		})
 	}
 }
 
