@@ -102,6 +102,13 @@ var bugs = []bug{
 		tests:  []tests{small},
 	},
 	{
+		name: "grant-from-before-a-move-is-believed", file: "lock/internal/engine/hold/renewing.go",
+		breaks: "a hold that the old server granted while its slot moved is believed until its renewal",
+		before: "\tif !wasKnown { // the request",
+		after:  "\tif true { // the request",
+		tests:  []tests{{pkg: "./integration/world", run: "^TestAHoldWhoseSlotMovedBeforeItWasKnownIsChecked$"}},
+	},
+	{
 		name: "run-is-not-timed", file: "lock/internal/engine/hold/run.go",
 		breaks: "a hold is handed on in memory however long ago a script has said yes",
 		before: "r.over(h.k.Table) || h.has(",
@@ -348,6 +355,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestTheWriterWaitsForACallerThatWritesSinceItYielded$"}},
 	},
 	{
+		name: "write-to-a-replaced-server", file: "lock/internal/transport/pipe/conn.go",
+		breaks: "a request is written to a server after another has replaced it",
+		before: "\treplaced := c.isReplaced() // Drop is about to come\n",
+		after:  "\treplaced := false\n",
+		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestAConnectionOfAnEarlierEpochIsNotUsed$"}},
+	},
+	{
 		name: "idle-connection-is-not-looked-at", file: "lock/internal/transport/pipe/conn.go",
 		breaks: "what comes on an idle connection is taken for the answer to the next request",
 		before: "alive = c.checkQuiet()",
@@ -449,6 +463,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/engine/quorum", run: "^TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded$"}},
 	},
 	{
+		name: "unlock-does-not-wait-for-contexts", file: "lock/internal/engine/watch/watch.go",
+		breaks: "Unlock gives the lock away while another goroutine is still ending the contexts of its holder",
+		before: "\tw.cancelling.Wait()\n",
+		after:  "",
+		tests:  []tests{{pkg: "./lock/internal/engine/watch", run: "^TestEndAllWaitsForTheGoroutineThatCancels$"}},
+	},
+	{
 		name: "reader-passes-a-writer", file: "lock/internal/engine/waitqueue/line.go",
 		breaks: "a reader passes a writer that waits",
 		before: "c.isFresh = l.first == nil || c.Shared && l.inLine[0] == 0",
@@ -514,6 +535,13 @@ var bugs = []bug{
 		tests:  []tests{small},
 	},
 	{
+		name: "try-acquire-waits", file: "lock/recorded.go",
+		breaks: "TryAcquire of a Semaphore does not return while Redis does not answer",
+		before: "|| !again ||",
+		after:  "||",
+		tests:  []tests{{pkg: "./lock", run: "^TestTryAcquireAsksOnce$"}},
+	},
+	{
 		name: "redlock-without-drift", file: "lock/redlock.go",
 		breaks: "nothing is taken off the trust in a RedLock for clocks that run apart",
 		before: "return part{Hold: b.Hold, Drift: drift(lease),",
@@ -556,11 +584,25 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./renewal", run: "^TestTheNextRenewalIsAtTheSlot$"}},
 	},
 	{
+		name: "grant-from-before-a-verification-is-believed", file: "renewal/lane.go",
+		breaks: "a lease that the old server granted before it was replaced is believed until its renewal",
+		before: "\tif sent > ln.lastVerify {\n",
+		after:  "\tif true || sent > ln.lastVerify {\n",
+		tests:  []tests{{pkg: "./renewal", run: "^TestALeaseThatWasAskedForBeforeVerifyIsVerifiedToo$"}},
+	},
+	{
 		name: "trust-of-a-renewal-counts-from-the-answer", file: "renewal/dispatch.go",
 		breaks: "trust in a renewed lease counts from the answer",
 		before: "renewedTrust := dog.trustFrom(b.stamp, dog.cfg.TTL)",
 		after:  "renewedTrust := dog.trustFrom(now, dog.cfg.TTL)",
 		tests:  []tests{{pkg: "./renewal", run: "^TestTrustEndsAMarginBeforeStampPlusTTL$"}},
+	},
+	{
+		name: "clock-correction-is-skipped", file: "renewal/clock.go",
+		breaks: "after a suspension a lock that is taken just then keeps other holders from being told",
+		before: "\tif w.closed || leases == 0 {\n",
+		after:  "\tif w.closed || leases == 0 || w.isWatching.Load() {\n",
+		tests:  []tests{{pkg: "./renewal", run: "^TestAHoldDuringAComparisonOfTheClocksDelaysNoCorrection$"}},
 	},
 	{
 		name: "fired-timers-are-held-on-to", file: "wheel/fire.go",
