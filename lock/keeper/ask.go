@@ -20,10 +20,14 @@ func (k *Keeper) pumpLocked() {
 	}
 }
 
-// nextLocked returns the name to ask for now, or nil. If there will be one later, pacer is set.
+// nextLocked returns the name to ask for now, or nil. If there will be one later, pacer is set, for then
+// or before.
 func (k *Keeper) nextLocked() *entry {
 	e, wait := k.core.next(time.Now())
 	if wait > 0 {
+		if time.Until(k.pacer.Deadline()) > wait { // set for the next probe, but another name may be asked for sooner
+			k.pacer.Touch(wait)
+		}
 		// The errors say that it is set already, or that the Keeper is closed.
 		_ = k.wheel.Schedule(&k.pacer, wait, wheel.TaskFunc(func(*wheel.Timer) { k.pump() }))
 	}

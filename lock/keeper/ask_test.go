@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -119,6 +120,42 @@ func TestANameThatIsDueDuringAnOutageIsTheProbe(t *testing.T) {
 		require.LessOrEqual(t, did.Failed, uint64(3), "pauses are 5 s, or a quarter less")
 		link.Mend()
 		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// When an outage ends, more names may be known to be free than may be asked for at once. They do not wait
+// for the time of the next probe.
+func TestNamesThatAreKnownToBeFreeDoNotWaitForTheNextProbe(t *testing.T) {
+	const n, probes, perSecond = 50, 20, 100
+	keeping(t, Config{PerSecond: perSecond}, func(t *testing.T, srv *locktest.Server, link *locktest.Link, k *Keeper) {
+		other, names := srv.Client(lock.Config{}), fixture.Names("n", n)
+		for _, name := range names { // they rest for longer than the outage
+			_, err := other.Mutex(name).LockFor(t.Context(), time.Hour)
+			require.NoError(t, err)
+		}
+		require.NoError(t, k.Want(names...))
+		time.Sleep(10 * time.Second)
+		require.EqualValues(t, n, k.Stats().Refused)
+		link.Cut()
+		require.NoError(t, k.Want(fixture.Names("probe", probes)...))
+		time.Sleep(time.Minute)
+		require.True(t, k.Stats().Failing)
+		for failed := k.Stats().Failed; k.Stats().Failed == failed; { // then a whole pause lies ahead
+			time.Sleep(time.Millisecond)
+		}
+		link.Mend()
+		for _, name := range names {
+			srv.Delete(name)
+		}
+		require.Eventually(t, func() bool { // the client connects again
+			_, errs := k.client.TTLMany(t.Context(), names)
+			return errors.Join(errs...) == nil
+		}, time.Minute, time.Millisecond)
+		for _, name := range names {
+			k.heard(name, false)
+		}
+		time.Sleep((n + probes + 10) * time.Second / perSecond)
+		require.GreaterOrEqual(t, k.Stats().Kept, n)
 	})
 }
 
