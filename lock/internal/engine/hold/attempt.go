@@ -35,17 +35,20 @@ func (a *attempt) field() string { return fieldOf(a.k.cfg.ID, a.Kind, a.Owner, a
 // claim is a's claim to its field.
 func (a *attempt) claim() claim { return claim{a.k, a.Kind, a.Name, a.field(), a.Lease} }
 
-// try sends once a script that takes a's lock. If left is not nil, it is called when the answer comes
-// after the caller has left.
-func (a *attempt) try(ctx context.Context, call wire.Call, left func()) wire.Outcome {
+// try sends once a script that takes a's lock. If answered is not nil, it gets the answer, also when
+// the caller has left before it came.
+func (a *attempt) try(ctx context.Context, call wire.Call, answered func(o wire.Outcome, ans pipe.Answer, left bool)) wire.Outcome {
 	if !a.k.Orphans.Begin() {
 		return wire.Outcome{Result: wire.Closed}
 	}
-	ans := a.send(ctx, call, a.lateHandler(wire.ReadAcquire, left))
+	ans := a.send(ctx, call, a.lateHandler(wire.ReadAcquire, answered))
 	if !ans.Left {
 		defer a.k.Orphans.End()
 	}
 	o := a.k.read("acquire", ans, wire.ReadAcquire)
+	if answered != nil && !ans.Left {
+		answered(o, ans, false)
+	}
 	if o.Result != wire.Granted {
 		return a.failTry(o, ans)
 	}
@@ -53,14 +56,17 @@ func (a *attempt) try(ctx context.Context, call wire.Call, left func()) wire.Out
 }
 
 // lateHandler returns what gets the answer when the caller has left. What the script brings goes back.
-func (a *attempt) lateHandler(read func(op string, reply resp.Reply) wire.Outcome, left func()) func(pipe.Answer) {
+func (a *attempt) lateHandler(
+	read func(op string, reply resp.Reply) wire.Outcome, answered func(o wire.Outcome, ans pipe.Answer, left bool),
+) func(pipe.Answer) {
 	k, name, kind, lease, own, seq := a.k, a.Name, a.Kind, a.Lease, a.Owner, a.seq
 	return func(ans pipe.Answer) {
 		defer k.Orphans.End()
-		if left != nil {
-			left()
+		o := k.read("acquire", ans, read)
+		if answered != nil {
+			answered(o, ans, true)
 		}
-		claim{k, kind, name, fieldOf(k.cfg.ID, kind, own, seq), lease}.ended(k.read("acquire", ans, read), ans)
+		claim{k, kind, name, fieldOf(k.cfg.ID, kind, own, seq), lease}.ended(o, ans)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
@@ -333,6 +335,133 @@ func TestPermitsOfWhichSomeAreGoneAreGivenBack(t *testing.T) {
 		require.EqualValues(b, 5, fixture.Int(b, b.s, "GET", "m"))
 		require.NoError(b, c.Close(ctx))
 	})
+}
+
+// detour has a writer's request arrive when the test says so.
+type detour struct {
+	noClock bool // the client may not ask for the server's time
+
+	mu     sync.Mutex // guards what follows
+	isNext bool       // the next such request takes the detour
+	before redis.Conn // on which it was written, and which carries nothing any more
+	after  redis.Conn // on which it arrives with the next flush
+}
+
+// begin has the next request of a writer take the detour.
+func (d *detour) begin() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.isNext = true
+}
+
+// cut ends the connection on which the request was written.
+func (d *detour) cut(t *testing.T) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	require.NotNil(t, d.before)
+	require.NoError(t, d.before.Close())
+}
+
+type detourConn struct {
+	redis.ConnWithTimeout
+	d *detour
+}
+
+func (c detourConn) Send(command string, args ...any) error {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	switch {
+	case c.d.noClock && command == "TIME":
+		command = "FORBIDDEN"
+	case c.d.isNext && command == "EVALSHA" && args[0] == script.RwWrite.SHA():
+		c.d.isNext, c.d.before = false, c.ConnWithTimeout
+		return c.d.after.Send(command, args...)
+	case c.d.before == c.ConnWithTimeout:
+		return nil
+	}
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+// TestAWriterIsNotAnnouncedByARequestThatArrivesLate: the connection has ended, but the request is still
+// under way when the writer waits no more.
+func TestAWriterIsNotAnnouncedByARequestThatArrivesLate(t *testing.T) {
+	const timeout = 2 * time.Second
+	type writer struct {
+		leave context.CancelFunc
+		ended chan error
+		d     *detour
+		reads *lock.Held // keeps the writer out
+	}
+	for name, end := range map[string]func(t *testing.T, w writer){
+		"it leaves after the connection has ended": func(t *testing.T, w writer) {
+			w.d.cut(t)
+			synctest.Wait()
+			w.leave()
+			require.ErrorIs(t, <-w.ended, context.Canceled)
+			require.NoError(t, w.reads.Unlock(t.Context()))
+		},
+		"it leaves before the connection ends": func(t *testing.T, w writer) {
+			w.leave()
+			require.ErrorIs(t, <-w.ended, context.Canceled)
+			w.d.cut(t)
+			require.NoError(t, w.reads.Unlock(t.Context()))
+		},
+		"it gets the lock": func(t *testing.T, w writer) {
+			w.d.cut(t)
+			synctest.Wait()
+			require.NoError(t, w.reads.Unlock(t.Context()))
+			require.NoError(t, <-w.ended)
+		},
+	} {
+		for clock, noClock := range map[string]bool{"with a limit": false, "without a limit": true} {
+			t.Run(name+"/"+clock, func(t *testing.T) {
+				fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, reader, _ *lock.Client) {
+					d := &detour{after: fixture.Dial(t, s), noClock: noClock}
+					pool := s.Pool(0)
+					dial := pool.DialContext
+					pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+						conn, err := dial(ctx)
+						if err != nil {
+							return nil, err
+						}
+						return detourConn{conn.(redis.ConnWithTimeout), d}, nil
+					}
+					c, err := lock.New(pool, lock.Config{IOTimeout: timeout, MaxPoll: time.Minute})
+					require.NoError(t, err)
+					reads, err := reader.RWMutex("m").Reader().Lock(t.Context())
+					require.NoError(t, err)
+					ctx, leave := context.WithCancel(t.Context())
+					defer leave()
+					w := writer{leave, make(chan error, 1), d, reads}
+					go func() {
+						held, err := c.RWMutex("m").Writer().Lock(ctx)
+						if err == nil {
+							err = held.Unlock(ctx)
+						}
+						w.ended <- err
+					}()
+					isAnnounced := func() bool { return fixture.Exists(t, s, keys.RWWriters("m")) }
+					time.Sleep(time.Second)
+					require.True(t, isAnnounced())
+					d.begin()
+					fixture.Do(t, s, "PUBLISH", keys.RWChannel("m"), "1") // it tries again
+					time.Sleep(100 * time.Millisecond)
+
+					end(t, w)
+					time.Sleep(timeout / 4)
+					require.False(t, isAnnounced())
+					again, err := reader.RWMutex("m").Reader().Lock(t.Context())
+					require.NoError(t, err)
+					fixture.DoOn(t, d.after, "")
+					require.True(t, isAnnounced(), "it did not arrive in time")
+					time.Sleep(20 * time.Second)
+					require.False(t, isAnnounced(), "readers are kept out for two minutes")
+					require.NoError(t, again.Unlock(t.Context()))
+					require.NoError(t, c.Close(t.Context()))
+				})
+			})
+		}
+	}
 }
 
 // TestAnAcquisitionWhoseAnswerIsLostIsTriedAgainForItsOwner: a hold whose answer was lost

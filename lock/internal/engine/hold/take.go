@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -78,13 +80,16 @@ func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {
 // rwAcquire is a call such as Lock of the reader or the writer of a RWMutex.
 type rwAcquire struct {
 	attempt
-	writer string // of a writer that waits: its name in the list of those, see RWMutex
+	writer string       // of a writer that waits: its name in the list of those, see RWMutex
+	open   orphans.Open // until when requests that were not answered may still announce it there
 }
 
 func (x *rwAcquire) take(ctx context.Context) (*Held, error) {
 	held, err := x.waitInLine(ctx, x, locktable.Request{Reading: x.Kind == Read})
-	if x.writer != "" && (held == nil || held.h.seq != x.seq) { // a re-entry's script knows nothing of writers
-		withdraw(x.k, x.Name, x.writer)
+	if x.open.Written {
+		x.withdraw(x.open)
+	} else if x.writer != "" && (held == nil || held.h.seq != x.seq) { // a re-entry's script knows nothing of writers
+		x.withdraw(orphans.Open{})
 	}
 	return held, err
 }
@@ -101,10 +106,24 @@ func (x *rwAcquire) Try(ctx context.Context) wire.Outcome {
 	if x.writer == "" {
 		return x.try(ctx, x.write(f), nil)
 	}
-	// A writer that leaves has withdrawn; with Config.Replicas that went over another
-	// connection, and this request may have announced it after that.
-	k, name, writer := x.k, x.Name, x.writer
-	return x.try(ctx, x.write(f), func() { withdraw(k, name, writer) })
+	return x.try(ctx, x.write(f), x.announced)
+}
+
+// announced handles the answer to a request that announces the writer. A writer that has left has
+// withdrawn; with Config.Replicas that went over another connection, and this request may have
+// announced it after that.
+func (x *rwAcquire) announced(o wire.Outcome, ans pipe.Answer, left bool) {
+	var late orphans.Open
+	open := &x.open
+	if left {
+		open = &late // take may be using the other
+	}
+	if mayHaveRun(o, ans) && !ans.Taken {
+		open.Note(ans)
+	}
+	if left {
+		x.withdraw(late)
+	}
 }
 
 func (x *rwAcquire) read(field string) wire.Call {
@@ -130,9 +149,14 @@ func (x *rwAcquire) write(field string) wire.Call {
 // RefuseDeadlock implements locktable.Acquisition.
 func (x *rwAcquire) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Upgrade} }
 
-// withdraw tells readers that a writer no longer waits.
-func withdraw(k *Engine, name, writer string) {
-	k.Orphans.Send(name, wire.Withdraw(name, writer, k.Publisher(name)), time.Now().Add(announcement(&k.cfg)))
+// withdraw tells readers that the writer no longer waits. Requests of open may still announce it.
+func (x *rwAcquire) withdraw(open orphans.Open) {
+	k, call, lasts := x.k, wire.Withdraw(x.Name, x.writer, x.k.Publisher(x.Name)), announcement(&x.k.cfg)
+	if open.Written {
+		k.Orphans.AddUnanswered(orphans.Field{Name: x.Name, Lease: lasts, Release: call}, open.Until())
+	} else {
+		k.Orphans.Send(x.Name, call, time.Now().Add(lasts))
+	}
 }
 
 // announcement is how long the announcement of a waiting writer keeps readers out. The

@@ -304,6 +304,18 @@ func TestCloseWaitsForWhatIsOwedAndNoLonger(t *testing.T) {
 	}
 }
 
+// TestWhatIsNoFieldIsReleasedAgainThoughItWasFound: another request may have left what was found.
+func TestWhatIsNoFieldIsReleasedAgainThoughItWasFound(t *testing.T) {
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field(""), time.Now().Add(5*time.Second))
+		require.Empty(t, o.Named(0, "m"))
+		time.Sleep(4 * time.Second)
+		require.Len(t, s.all(), 1)
+		time.Sleep(time.Minute)
+		require.Len(t, s.all(), 2)
+	})
+}
+
 // TestCloseWaitsForAFieldThoughAnotherWasReleasedTwice: the other field counts once.
 func TestCloseWaitsForAFieldThoughAnotherWasReleasedTwice(t *testing.T) {
 	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {

@@ -46,7 +46,7 @@ type Family int
 type Field struct {
 	Name   string // the lock
 	Family Family
-	Text   string
+	Text   string        // "": it is not a field, and attempts do not remove it
 	Lease  time.Duration // how long it is in Redis at most
 	// Release releases the field. Together, if not nil, releases it with other fields of the
 	// lock. It is for places of waiters in a queue, because a script walks the queue to find one.
@@ -230,13 +230,13 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 
 // mayStillBeTaken reports whether the field of d may still be taken. a is the answer to its release,
 // which was sent at sent. A field that the release found was taken before. A release of several
-// fields does not tell which ones it found.
+// fields does not tell which ones it found. What is not a field may have been left by several requests.
 func (d *orphan) mayStillBeTaken(sent time.Time, a pipe.Answer) bool {
 	if !d.isUnanswered || !sent.Before(d.late) || a.Err != nil && pipe.Definite(a.Err) {
 		return false
 	}
 	n, _ := a.Reply.Number()
-	return a.Err != nil || n < 0 || d.batchRelease != nil
+	return a.Err != nil || n < 0 || d.batchRelease != nil || d.field == ""
 }
 
 // fieldBatch has the fields of one lock that are released together, because each walk along the
@@ -328,7 +328,7 @@ func (o *Orphans) sendRelease(q *fieldBatch, list ...*orphan) {
 
 // armLocked makes retry run soon.
 func (o *Orphans) armLocked() {
-	if o.timer != nil || o.closed || len(o.owed) == 0 && len(o.toRetry) == 0 {
+	if o.timer != nil || o.closed || len(o.owed) == 0 && len(o.toRetry) == 0 && len(o.delayed) == 0 {
 		return
 	}
 	o.wg.Add(1)
