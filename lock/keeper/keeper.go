@@ -173,6 +173,9 @@ func (k *Keeper) Close(ctx context.Context) error {
 	names := slices.Collect(maps.Keys(k.core.entries))
 	k.mu.Unlock()
 	k.Drop(names...)
+	if k.share != nil {
+		k.share.leave()
+	}
 	k.mu.Lock()
 	k.endIfIdleLocked()
 	k.mu.Unlock()

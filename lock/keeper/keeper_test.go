@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -648,6 +649,41 @@ func TestNamesAreSharedEvenly(t *testing.T) {
 		require.NoError(t, b.Close(t.Context()))
 		require.NoError(t, c.Close(t.Context()))
 		require.Empty(t, srv.Locks(), "the places too")
+	})
+}
+
+// TestASharerThatClosesLeavesItsNamesToTheOthers: all but the one whose function still runs.
+func TestASharerThatClosesLeavesItsNamesToTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		names := sorted(60)
+		var slow atomic.Bool // a function is, or none will be
+		slow.Store(true)
+		join := func(body func(ctx context.Context, name string)) *program {
+			p := start(t, srv.Client(lock.Config{}), keeper.Config{Share: "set"}, body)
+			p.Want(names...)
+			return p
+		}
+		a := join(func(ctx context.Context, _ string) {
+			if <-ctx.Done(); !slow.Swap(true) {
+				time.Sleep(5 * time.Minute)
+			}
+		})
+		time.Sleep(time.Second)
+		b := join(nil)
+		time.Sleep(2 * keeper.DefaultLook)
+		slow.Store(false) // for the first name that a gives back now
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		closed := make(chan error, 1)
+		go func() { closed <- a.Close(ctx) }()
+		time.Sleep(time.Second)
+		require.Len(t, b.kept(), 59)
+		require.ErrorIs(t, <-closed, context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		require.Len(t, b.kept(), 59)
+		time.Sleep(5 * time.Minute)
+		require.Len(t, b.kept(), 60)
+		require.NoError(t, a.Close(t.Context()))
 	})
 }
 

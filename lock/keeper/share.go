@@ -57,7 +57,11 @@ func newSharers(k *Keeper, places []string) (*sharers, error) {
 	return s, own.Want(s.places...)
 }
 
-// close gives the place back.
+// leave gives the place back, so that others take the names that this Keeper gives back, however long
+// its last functions run.
+func (s *sharers) leave() { s.own.Drop(s.places...) }
+
+// close waits until the place is given back.
 func (s *sharers) close(ctx context.Context) error {
 	s.releases.Close()
 	return s.own.Close(ctx)
