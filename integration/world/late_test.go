@@ -373,7 +373,7 @@ func TestACallThatIsSentAgainTakesPlaceOnce(t *testing.T) {
 	}{
 		"Semaphore.TrySet":          {script.SemaphoreSet, false, func(c counters) (any, error) { return c.sem.TrySet(ctx, 5) }, true, "5"},
 		"Semaphore.Add":             {script.SemaphoreAdd, true, func(c counters) (any, error) { return nil, c.sem.Add(ctx, -2) }, nil, "1"},
-		"Semaphore.TryAcquire":      {script.SemaphoreTake, true, func(c counters) (any, error) { return nil, c.sem.TryAcquire(ctx, 1) }, nil, "2"},
+		"Semaphore.Acquire":         {script.SemaphoreTake, true, func(c counters) (any, error) { return nil, c.sem.Acquire(ctx, 1) }, nil, "2"},
 		"Semaphore.Drain":           {script.SemaphoreTake, true, func(c counters) (any, error) { return c.sem.Drain(ctx) }, int64(3), "0"},
 		"Semaphore.Release":         {script.SemaphoreAdd, true, func(c counters) (any, error) { return nil, c.sem.Release(ctx, 2) }, nil, "5"},
 		"Semaphore.ReleaseIfExists": {script.SemaphoreRelease, true, func(c counters) (any, error) { return c.sem.ReleaseIfExists(ctx, 2) }, true, "5"},
