@@ -50,7 +50,8 @@ import (
 // example of Close. A readiness check takes one round trip; see the example of
 // Mutex.IsLocked. A liveness check should not ask Redis, because the Client
 // reconnects by itself and a restart of the process would lose its locks. Raise
-// an alert when Renewal.Failed or Renewal.Lost grows in Stats.
+// an alert when Stats.Lost grows for NotOwner, TrustEnded or Suspended;
+// lock/SERVICE.md has more of them.
 type Client struct {
 	// immutable after New; each type says what guards its fields
 	cfg      Config

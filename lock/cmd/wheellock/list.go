@@ -157,10 +157,18 @@ func (l *lister) page(conn redis.Conn, keys []string) error {
 	}
 	var hashes []string
 	for i, key := range keys {
-		if kind, _ := redis.String(types[i][0], nil); kind == "hash" && !l.seen[key] {
-			hashes = append(hashes, key)
+		switch kind := types[i][0].(type) {
+		case redis.Error:
+			if isElsewhere(kind) {
+				l.moved = true
+			} else if !diagnosis.LacksKey(kind) { // keys of others are none that list shows
+				return kind
+			}
+		case string:
+			if kind == "hash" && !l.seen[key] {
+				hashes = append(hashes, key)
+			}
 		}
-		l.moved = l.moved || isElsewhere(types[i][0])
 	}
 	for len(hashes) > 0 && !l.done() {
 		group := hashes[:min(listGroup, len(hashes))]

@@ -211,6 +211,17 @@ func TestListOfAServerThatIsGone(t *testing.T) {
 	w.requireOneLine(t, "negative")
 }
 
+// TestListMayAskForTypes: without the right to, it must not look as if no lock were held.
+func TestListMayAskForTypes(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">pass", "~*", "&*", "+@all", "-type")
+	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex("app:a").Lock)
+	w := wheellock(t, strings.Replace(s.URL(), "redis://", "redis://locker:pass@", 1), "list")
+	require.Equal(t, statusUnknown, w.run(t))
+	w.requireOneLine(t, "NOPERM")
+}
+
 func TestCheckNamesTheRightsOfList(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
