@@ -759,3 +759,30 @@ func TestTheHalvesOfARWMutexSayWhatTheyAre(t *testing.T) {
 	require.NoError(t, reading.Unlock(ctx))
 	require.False(t, locked(rw.Reader()))
 }
+
+// TestAReaderOfALostWriterDoesNotSpin: its owner's hold is gone, and nobody knows that yet. Another call
+// of this client waits in line.
+func TestAReaderOfALostWriterDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		wire := fixture.NewWire(s)
+		c, other := fixture.Client(t, wire.Pool(), lock.Config{}), fixture.Client(t, s.Pool(0), lock.Config{})
+		held, err := c.RWMutex("m").Writer().LockFor(t.Context(), time.Hour)
+		require.NoError(t, err)
+		wire.Delay(time.Millisecond)
+		fixture.Do(t, s, "DEL", "m")
+		others := fixture.Hold(t, other.RWMutex("m").Writer().Lock)
+		ctx, leave := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		calls.Go(func() { _, _ = c.RWMutex("m").Writer().Lock(ctx) })
+		time.Sleep(time.Second)
+		before := c.Stats().Tries
+		calls.Go(func() { _, _ = c.RWMutex("m").Reader().Lock(held.Context(ctx)) })
+		time.Sleep(time.Second)
+		require.Less(t, c.Stats().Tries-before, uint64(20))
+		require.ErrorIs(t, held.Err(), lock.ErrLost, "a refusal leaves a doubt, and Redis was asked")
+		leave()
+		calls.Wait()
+		require.NoError(t, others.Unlock(t.Context()))
+	})
+}

@@ -106,9 +106,15 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 }
 
 // metLocked returns this client's exclusive hold of w's name, if it has one, after Redis has refused
-// w. Redis has said that the lock is held, but has not named the holder.
+// w. Redis has said that the lock is held, but has not named the holder. If w reads, the hold with which
+// its owner writes is doubtful, because that owner may read.
 func (w *Waiter[H]) metLocked() (ours H, doubtful bool) {
 	var none H
+	if w.caller.Shared {
+		if ours = w.shard.ownLocked(w.key.Name, w.caller.Owner, Writing); ours != none {
+			return ours, true
+		}
+	}
 	if ours = w.shard.liveLocked(w.key.Name, owner.Nobody); ours == none {
 		return none, false
 	}

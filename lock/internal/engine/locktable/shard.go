@@ -93,6 +93,19 @@ func (s *shard[H]) liveLocked(name string, o owner.Owner) (none H) {
 	return none
 }
 
+// ownLocked is Table.Own.
+func (s *shard[H]) ownLocked(name string, o owner.Owner, m Mode) (none H) {
+	if m == Exclusive {
+		return s.liveLocked(name, o)
+	}
+	for _, h := range s.shared[sharedKey{name, o, m}] {
+		if enterable(h) {
+			return h
+		}
+	}
+	return none
+}
+
 // replaceLocked makes next the hold of its name in the place of h, which has ended.
 func (s *shard[H]) replaceLocked(h, next H) {
 	if before := s.holds.set(next); before != h {

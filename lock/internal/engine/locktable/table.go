@@ -93,19 +93,11 @@ func (t *Table[H]) Shared(holds []H, name string, o owner.Owner, m Mode) []H {
 }
 
 // Own returns the hold that an owner can re-enter, or nil.
-func (t *Table[H]) Own(name string, o owner.Owner, m Mode) (none H) {
+func (t *Table[H]) Own(name string, o owner.Owner, m Mode) H {
 	s := t.shard(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m == Exclusive {
-		return s.liveLocked(name, o)
-	}
-	for _, h := range s.shared[sharedKey{name, o, m}] {
-		if enterable(h) {
-			return h
-		}
-	}
-	return none
+	return s.ownLocked(name, o, m)
 }
 
 // All returns all holds.

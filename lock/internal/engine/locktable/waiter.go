@@ -110,7 +110,7 @@ type turn[H Hold] struct {
 	waitqueue.Instruction[H]
 	line   bool          // it has the outlook, and asks Redis: of DoProbe
 	first  bool          // it has it, and asks Redis next: of DoWait
-	in     time.Duration // so soon; or a call that does not wait, beside the line
+	in     time.Duration // so soon; or a call beside the line
 	listen bool          // and it listens until then
 }
 
@@ -195,10 +195,13 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 			o.probe.Hear(now, heard)
 		}
 		due := w.yieldLocked(end, limited, now, sounding)
-		if first && due > 0 {
+		switch {
+		case first && due > 0:
 			due = o.probe.DueAt(due, w.needs)
-		} else if first {
+		case first:
 			due = o.probe.Due(w.needs)
+		case w.last.Result == wire.Refused && !w.caller.Try: // its owner has a hold that Redis does not know
+			due = max(due, w.asked.Add(table.pacing[w.key.Kind].Poll(w.spread)))
 		}
 		if due > now {
 			w.sleepsLocked()
@@ -256,7 +259,7 @@ func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
 	var heard <-chan struct{}
 	var due <-chan time.Time
 	switch {
-	case !t.first && t.in > 0: // a call that does not wait leaves a release to strangers
+	case !t.first && t.in > 0: // it leaves a release to strangers, or was refused
 		timer := time.NewTimer(t.in)
 		defer timer.Stop()
 		due = timer.C
