@@ -39,7 +39,7 @@ func (k *Engine) handOverOrRelease(ctx context.Context, h *Hold, n succession) (
 		if n.InRun {
 			end = m.runEnd(told)
 		}
-		end.Suspects = n.Next == nil && told > 0
+		end.Suspects = n.Next == nil && told > 0 && h.kind != Fair // whose queue in Redis has the strangers
 		k.Table.ForgetAfter(h, end)
 	}()
 	if n.Next != nil {

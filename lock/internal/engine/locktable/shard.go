@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
@@ -53,7 +52,7 @@ type shard[H Hold] struct {
 	watched   watched[H]            // of them
 	doubts    doubts
 	strangers strangers
-	suspected waitqueue.Instant     // when a pause was made last for one of which nothing is known
+	suspected suspected
 	callers   map[callerKey]callers // who waits as an owner that others may share; nil while there was none
 
 	_ [64]byte // the next one's mutex is in another cache line

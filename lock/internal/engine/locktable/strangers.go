@@ -1,6 +1,7 @@
 package locktable
 
 import (
+	"maps"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
@@ -122,18 +123,36 @@ func (s *shard[H]) freedByUsLocked(h H, r RunEnd, sounding bool) (near bool) {
 	case x != nil:
 		x.Freed(now, r.Others)
 	case r.Suspects:
-		s.suspectLocked(h.Name(), now, sounding || now > s.suspected.Add(suspectEach))
+		s.suspectLocked(h.Name(), now, sounding || now > s.suspected[h.Name()].Add(suspectEach))
 	}
 	return x != nil && x.Found()
 }
 
-// suspectLocked pauses for an unknown stranger if it is time for that. It pauses at most once
+// suspected is when a pause was made last for strangers of a lock of which nothing is known. An entry
+// counts for suspectEach.
+type suspected map[string]waitqueue.Instant
+
+// note notes a pause. It returns false if too many were noted lately.
+func (m *suspected) note(name string, now waitqueue.Instant) bool {
+	if *m == nil {
+		*m = make(suspected)
+	}
+	if len(*m) >= mostStrangers {
+		maps.DeleteFunc(*m, func(_ string, at waitqueue.Instant) bool { return now >= at.Add(suspectEach) })
+	}
+	if len(*m) >= mostStrangers {
+		return false
+	}
+	(*m)[name] = now
+	return true
+}
+
+// suspectLocked pauses for an unknown stranger of a lock if it is time for that. It pauses at most once
 // in soundFor, so that all clients pause at the same release.
 func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, time bool) *waitqueue.Strangers {
-	if !time || s.suspected > 0 && now < s.suspected.Add(soundFor) {
+	if at, noted := s.suspected[name]; !time || noted && now < at.Add(soundFor) || !s.suspected.note(name, now) {
 		return nil
 	}
-	s.suspected = now
 	return s.strangers.add(name, waitqueue.NewSuspected(&s.table.yielding, now), now)
 }
 

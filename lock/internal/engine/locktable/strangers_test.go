@@ -1,6 +1,7 @@
 package locktable
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,5 +62,33 @@ func TestAStrangerIsForgottenWhenRedisKnowsOfNoWaiter(t *testing.T) {
 		time.Sleep(2 * strangerKnown)
 		require.False(t, c.believesInStrangers("a"))
 		c.unlock(second.held)
+	})
+}
+
+// TestEachLockIsLeftToStrangersOfItsOwn: clients that compete for a lock must pause at the same release of
+// it, whatever other locks each of them has.
+func TestEachLockIsLeftToStrangersOfItsOwn(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		s := c.table.shard("a")
+		var others []string // in the same shard
+		for i := 0; len(others) < 2*mostStrangers; i++ {
+			if name := fmt.Sprint(i); c.table.shard(name) == s {
+				others = append(others, name)
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := c.table.Now()
+		require.NotNil(t, s.suspectLocked(others[0], now, true))
+		require.NotNil(t, s.suspectLocked("a", now+1, true))
+		require.Nil(t, s.suspectLocked("a", now.Add(soundFor), true), "once in a while")
+		require.Nil(t, s.suspectLocked("a", now.Add(soundEach), false))
+		require.NotNil(t, s.suspectLocked("a", now.Add(soundEach), true))
+		for _, name := range others {
+			s.suspectLocked(name, now.Add(soundEach), true)
+		}
+		require.Len(t, s.suspected, mostStrangers)
+		require.NotNil(t, s.suspectLocked(others[len(others)-1], now.Add(2*soundEach), true), "the others have expired")
+		require.Len(t, s.suspected, 1)
 	})
 }
