@@ -299,15 +299,17 @@ func (s *Topology) note(answers []master, majority bool, now time.Time) (finding
 		return finding{old, s.turn, fmt.Errorf("sentinel: %d of %d sentinels name the master %s in place of %s, without a new configuration",
 			votes, len(s.cfg.Sentinels), m.addr, old.addr)}, nil
 	}
-	if m.epoch >= old.epoch {
+	switch {
+	case m.epoch >= old.epoch:
 		s.behind = time.Time{}
-	} else {
-		if s.behind.IsZero() || !majority {
-			s.behind = now
-		}
-		if now.Sub(s.behind) < backwards {
-			return finding{}, errBehind
-		}
+	case !majority:
+		s.behind = time.Time{}
+		return finding{}, errBehind
+	case s.behind.IsZero():
+		s.behind = now
+		return finding{}, errBehind
+	case now.Sub(s.behind) < backwards:
+		return finding{}, errBehind
 	}
 	switch {
 	case old.addr != m.addr:

@@ -120,3 +120,39 @@ func TestAMasterThatTurnsTheConnectionAwaySaysWhy(t *testing.T) {
 		require.Equal(t, 1, asked)
 	})
 }
+
+// TestAMajorityMustStayWithAnOlderConfiguration: what a minority said before does not count.
+func TestAMajorityMustStayWithAnOlderConfiguration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		old := func([]string) any { return faultproxy.Bulks("ip", "old", "port", "1", "config-epoch", "1") }
+		later := func([]string) any { return faultproxy.Bulks("ip", "later", "port", "1", "config-epoch", "2") }
+		v := &virtual{servers: map[string]func([]string) any{"a:1": old, "b:1": old, "c:1": later}}
+		defer v.wg.Wait()
+		s := v.topology(t, sentinel.Config{Sentinels: []string{"a:1", "b:1", "c:1"}, Timeout: time.Second})
+		requireMaster := func(addr string) {
+			t.Helper()
+			got, err := s.MasterAddr(t.Context())
+			if addr == "" {
+				require.ErrorIs(t, err, sentinel.ErrNoSentinel)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, addr, got)
+		}
+		requireMaster("later:1")
+		v.servers["b:1"], v.servers["c:1"] = nil, nil
+		requireMaster("") // one has missed the failover
+		v.servers["b:1"] = old
+		time.Sleep(20 * time.Second)
+		requireMaster("") // now a majority has
+		v.servers["b:1"] = nil
+		time.Sleep(9 * time.Second)
+		requireMaster("")
+		v.servers["b:1"] = old
+		time.Sleep(2 * time.Second)
+		requireMaster("") // a majority again, but not for 10 s
+		time.Sleep(11 * time.Second)
+		requireMaster("old:1")
+	})
+}
