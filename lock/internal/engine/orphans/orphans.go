@@ -112,8 +112,9 @@ func (o *Orphans) AddUnanswered(f Field, open time.Time) {
 	d.isUnanswered, d.late = true, time.Now().Add(min(f.Lease, lateTime))
 	d.maxPause = min(max(f.Lease/10, leastOrphanPause), maxOrphanPause)
 	if !open.IsZero() {
-		d.isLateExact, d.late, d.until = true, open, wait.Later(open, time.Now()).Add(f.Lease)
+		d.isLateExact, d.late = true, open
 	}
+	d.until = wait.Later(d.late, time.Now()).Add(f.Lease)
 	o.add(d)
 }
 
