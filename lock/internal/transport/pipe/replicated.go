@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
@@ -133,7 +134,7 @@ func (p *Replicated) runConn() {
 			return // Close has failed c
 		}
 		var err error
-		if c == nil || c.hasFailed() {
+		if c == nil || wait.Closed(c.failed) {
 			c, err = p.dial()
 		}
 		if err != nil {
@@ -202,16 +203,6 @@ func (p *Replicated) read(c *replicaConn) {
 			return
 		}
 		c.answers <- replicaAnswer{reply, refusal}
-	}
-}
-
-// hasFailed reports whether the connection must not be used.
-func (c *replicaConn) hasFailed() bool {
-	select {
-	case <-c.failed:
-		return true
-	default:
-		return false
 	}
 }
 
