@@ -41,6 +41,7 @@ type shardServer struct {
 	refuses atomic.Bool  // it refuses SSUBSCRIBE
 	asked   atomic.Int32 // counts SSUBSCRIBE
 	plain   atomic.Int32 // counts SUBSCRIBE
+	ends    atomic.Bool  // it ends each sharded subscription at once
 
 	late atomic.Pointer[chan struct{}] // until this channel is closed, no answer to SSUBSCRIBE comes; may be nil
 }
@@ -78,6 +79,9 @@ func (c shards) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 			push[0], push[1] = append([]byte("s"), kind...), []byte(channel)
 			if late := c.srv.late.Load(); late != nil && string(kind) == "subscribe" {
 				<-*late
+			}
+			if string(kind) == "subscribe" && c.srv.ends.Load() {
+				c.srv.do("PUBLISH", shard+channel, moved)
 			}
 		}
 	}

@@ -100,6 +100,36 @@ func TestServersThatNameEachOtherAreAskedSeldom(t *testing.T) {
 	}
 }
 
+// TestAServerThatEndsEachSubscriptionIsAskedSeldom, and it is found soon that it does so no more.
+func TestAServerThatEndsEachSubscriptionIsAskedSeldom(t *testing.T) {
+	redirecting(t, true, func(t *testing.T, servers [2]*shardServer, subs [2]*pubsub.Subscriber, place *atomic.Pointer[pubsub.Subscriber]) {
+		servers[0].refuses.Store(false)
+		servers[0].ends.Store(true)
+		var told told
+		follower := pubsub.NewFollower(func(name string) (*pubsub.Subscriber, string) { return place.Load(), name }, told.tell)
+		defer run(follower)()
+		follower.Follow("a")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Less(t, servers[0].asked.Load(), int32(15))
+		require.Greater(t, servers[0].asked.Load(), int32(5), "it is asked again")
+		servers[0].ends.Store(false)
+		told.take()
+		time.Sleep(2100 * time.Millisecond) // the period of pings, and a little
+		require.Equal(t, "a missed", told.take())
+		_, subscribed := subs[0].Heard("a")
+		require.True(t, subscribed)
+		servers[0].do("PUBLISH", shard+"a", moved) // moved in earnest
+		servers[0].refuses.Store(true)
+		servers[1].refuses.Store(false)
+		place.Store(subs[1])
+		time.Sleep(100 * time.Millisecond)
+		_, subscribed = subs[1].Heard("a")
+		require.True(t, subscribed)
+		require.Equal(t, int32(1), servers[0].dials.Load())
+	})
+}
+
 // TestAChannelWhoseServerIsNotKnownIsAskedForAgain with each ping, however many listen.
 func TestAChannelWhoseServerIsNotKnownIsAskedForAgain(t *testing.T) {
 	redirecting(t, false, func(t *testing.T, servers [2]*shardServer, subs [2]*pubsub.Subscriber, _ *atomic.Pointer[pubsub.Subscriber]) {

@@ -53,7 +53,7 @@ func (s *Subscriber) handlePush(kind, channel string) (worksAgain bool) {
 		}
 	case "sunsubscribe":
 		if t != nil && t.ways[i].asked {
-			s.forgetMovedLocked(t) // its slot has gone to another server
+			s.endedLocked(t)
 		}
 	case "subscribe", "ssubscribe":
 		worksAgain, s.isWarned = s.isWarned, false
@@ -122,6 +122,21 @@ func (s *Subscriber) redirect(channel string, isKnown bool) {
 		return
 	}
 	s.redirected[channel] = t // it still counts as asked, so nobody asks before the ping
+}
+
+// endedLocked is called when the server has ended the subscription of t, because its slot has gone to
+// another server. The listeners are sent away. If that happens again before the next ping, they are
+// only woken, and the server is asked again at the ping. So no server has to be asked without end.
+func (s *Subscriber) endedLocked(t *topic) {
+	if _, again := s.ended[t.channel]; !again {
+		s.ended[t.channel] = struct{}{}
+		s.forgetMovedLocked(t)
+		return
+	}
+	s.redirected[t.channel] = t
+	t.ways[sharded].confirmed = false // it still counts as asked, so nobody asks before the ping
+	t.unconfirmLocked()
+	t.wakeLocked()
 }
 
 // deafen records that the server has refused SSUBSCRIBE of channel. From now on channels

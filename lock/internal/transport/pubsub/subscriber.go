@@ -68,19 +68,20 @@ type Subscriber struct {
 	cfg Config
 	ctx context.Context // ends dials when it ends; Close must follow
 
-	mu            sync.Mutex        // guards the fields below and the topics; never held during I/O
-	topics        map[string]*topic // by channel, with its name for PUBLISH; while there is no conn, all have listeners
-	hearing       Hearing           // what topics listen for
-	isDeaf        bool              // the server of conn has refused SSUBSCRIBE
-	pending       []*topic          // topics whose subscriptions may differ from what is wanted now; empty while there is no conn
-	movedChannels []string          // plain channels of topics that have moved, to unsubscribe
-	idle          []*topic          // topics that have lost their last listener, each once; empty while there is no conn
-	redirected    map[string]*topic // by channel, those that the server of conn has redirected since the last ping; nil if the listeners were sent away
-	work          chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
-	conn          redis.Conn        // nil while there is none
-	questions     []question        // sent on conn and not answered, in order
-	lastPong      time.Time         // when the last ping that was answered was sent; all earlier messages of confirmed topics were received
-	isStarted     bool              // run runs
+	mu            sync.Mutex          // guards the fields below and the topics; never held during I/O
+	topics        map[string]*topic   // by channel, with its name for PUBLISH; while there is no conn, all have listeners
+	hearing       Hearing             // what topics listen for
+	isDeaf        bool                // the server of conn has refused SSUBSCRIBE
+	pending       []*topic            // topics whose subscriptions may differ from what is wanted now; empty while there is no conn
+	movedChannels []string            // plain channels of topics that have moved, to unsubscribe
+	idle          []*topic            // topics that have lost their last listener, each once; empty while there is no conn
+	redirected    map[string]*topic   // by channel, those that the server of conn has redirected since the last ping; nil if the listeners were sent away
+	ended         map[string]struct{} // channels of which the server of conn has ended a subscription since the last ping
+	work          chan struct{}       // of capacity 1; has a token if pending is not empty or the connection died
+	conn          redis.Conn          // nil while there is none
+	questions     []question          // sent on conn and not answered, in order
+	lastPong      time.Time           // when the last ping that was answered was sent; all earlier messages of confirmed topics were received
+	isStarted     bool                // run runs
 	closed        bool
 	isWarned      bool // the log says that pub/sub has failed
 	looks         int  // counts the topics that answers and commands have looked at, for tests
@@ -127,7 +128,7 @@ func New(ctx context.Context, cfg Config) *Subscriber {
 	if cfg.Dials == nil {
 		cfg.Dials = func() uint32 { return 0 }
 	}
-	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), redirected: make(map[string]*topic), work: make(chan struct{}, 1)}
+	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), redirected: make(map[string]*topic), ended: make(map[string]struct{}), work: make(chan struct{}, 1)}
 }
 
 // listen wakes l at each confirmation and message of channel, until leave.
@@ -284,7 +285,7 @@ func (s *Subscriber) forgetConn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conn, s.lastPong, s.idle, s.pending = nil, time.Time{}, nil, nil
-	s.redirected = make(map[string]*topic)
+	s.redirected, s.ended = make(map[string]*topic), make(map[string]struct{})
 	for _, t := range s.topics {
 		if len(t.listeners) == 0 {
 			delete(s.topics, t.channel)
@@ -396,7 +397,7 @@ func (s *Subscriber) askRedirected() {
 			s.pending = append(s.pending, t)
 		}
 	}
-	s.redirected = make(map[string]*topic)
+	s.redirected, s.ended = make(map[string]*topic), make(map[string]struct{})
 }
 
 // Drop closes the connection in use. The Subscriber dials another one.
