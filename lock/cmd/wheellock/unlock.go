@@ -46,11 +46,33 @@ func (p *program) unlock(args []string) (int, error) {
 // hasQueue reports whether a client waits for name as a FairMutex. Only a FairMutex wakes such
 // a waiter. If the user has no right to read the queue, hasQueue returns false, and the waiters
 // poll a little later.
-func (s *servers) hasQueue(ctx context.Context, name string) (found bool) {
-	_ = s.eachMaster(ctx, func(conn redis.Conn) error {
-		n, _ := redis.Int(redis.DoContext(conn, ctx, "LLEN", beside("redisson_lock_queue", name))) // others' slots are refused
-		found = found || n > 0
-		return nil
-	})
-	return found
+func (s *servers) hasQueue(ctx context.Context, name string) bool {
+	names, dial, err := s.masters(ctx)
+	return err == nil && anyHasQueue(ctx, names, dial, name)
+}
+
+// anyHasQueue asks all servers at once. The one that has the key's slot is the only one that answers
+// with a number, so nobody waits for a server that is down.
+func anyHasQueue(ctx context.Context, servers []string, dial func(ctx context.Context, name string) (redis.Conn, error), name string) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lengths := make(chan int, len(servers)) // -1 of a server that does not know
+	for _, server := range servers {
+		go func() {
+			length := -1
+			if conn, err := dial(ctx, server); err == nil {
+				if n, err := redis.Int(redis.DoContext(conn, ctx, "LLEN", beside("redisson_lock_queue", name))); err == nil {
+					length = n
+				}
+				conn.Close()
+			}
+			lengths <- length
+		}()
+	}
+	for range servers {
+		if length := <-lengths; length >= 0 {
+			return length > 0
+		}
+	}
+	return false
 }

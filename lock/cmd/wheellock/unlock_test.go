@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +36,32 @@ func TestUnlockWakesTheFirstOfAFairMutex(t *testing.T) {
 		require.Equal(t, "0", string(message.Data))
 		require.Equal(t, []string{waiter}, fixture.Strings(t, s, "LRANGE", "redisson_lock_queue:"+key, 0, -1))
 	}
+}
+
+// TestServersThatAreDownDoNotHideAQueue: they have other slots.
+func TestServersThatAreDownDoNotHideAQueue(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	fixture.Do(t, s, "RPUSH", "redisson_lock_queue:{f}", "waiter")
+	ended := make(chan struct{})
+	dial := func(ctx context.Context, name string) (redis.Conn, error) {
+		switch name {
+		case "hung":
+			<-ctx.Done()
+			close(ended)
+			return nil, ctx.Err()
+		case "dead":
+			return nil, errors.New("connection refused")
+		}
+		return fixture.Dial(t, s), nil
+	}
+	all := []string{"dead", "hung", "owner"}
+	require.True(t, anyHasQueue(bounded.Context(t), all, dial, "f"))
+	<-ended
+	ended = make(chan struct{})
+	require.False(t, anyHasQueue(bounded.Context(t), all, dial, "g"))
+	<-ended
+	require.False(t, anyHasQueue(bounded.Context(t), all[:1], dial, "f"))
 }
 
 // TestUnlockWakesOurWaiters, whichever kind they wait for.
