@@ -17,6 +17,31 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
+// TestALockThatIsNotRenewedIsCheckedOnAServerThatHasComeBack: it may be empty, or another one with its name.
+func TestALockThatIsNotRenewedIsCheckedOnAServerThatHasComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := fixture.NewIslands(t, "a")
+		c, err := lock.NewTopology(is, lock.Config{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close(context.Background())) }()
+		ctx := context.Background()
+		_, err = c.Mutex("early").TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
+		is.AssignSlots("a")
+		renewed, err := c.Mutex("renewed").TryLock(ctx)
+		require.NoError(t, err)
+		fixed, err := c.Mutex("fixed").LockFor(ctx, time.Hour)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, is.Server("a").Kill())
+		time.Sleep(time.Second)
+		require.NoError(t, is.Server("a").Restart(ctx))
+		time.Sleep(20 * time.Second) // some renewals
+		require.ErrorIs(t, renewed.Err(), lock.ErrLost)
+		require.ErrorIs(t, fixed.Err(), lock.ErrLost)
+	})
+}
+
 func TestHoldsFollowTheirSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := fixture.NewIslands(t, "a", "b")
