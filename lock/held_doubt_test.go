@@ -365,6 +365,52 @@ func TestWhatMayHaveALongLeaseIsGivenBackAfterALongOutage(t *testing.T) {
 	}
 }
 
+// TestAWriterIsGivenBackThatReadForLonger: after the reader is unlocked the lock keeps the reader's lease,
+// and then the writer is lost in a long outage.
+func TestAWriterIsGivenBackThatReadForLonger(t *testing.T) {
+	for what, read := range map[string]func(ctx context.Context, m *lock.Mutex) (*lock.Held, error){
+		"LockFor": func(ctx context.Context, m *lock.Mutex) (*lock.Held, error) { return m.LockFor(ctx, time.Hour) },
+		"Extend": func(ctx context.Context, m *lock.Mutex) (*lock.Held, error) {
+			held, err := m.Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return held, held.Extend(ctx, time.Hour)
+		},
+		"re-entry": func(ctx context.Context, m *lock.Mutex) (*lock.Held, error) {
+			held, err := m.Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			again, err := m.LockFor(ctx, time.Hour)
+			if err != nil {
+				return nil, err
+			}
+			return held, again.Unlock(ctx)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				link := srv.Link()
+				rw := link.Client(lock.Config{}).RWMutex("a")
+				writing, err := rw.Writer().TryLock(t.Context())
+				require.NoError(t, err)
+				reading, err := read(writing.Context(t.Context()), rw.Reader())
+				require.NoError(t, err)
+				require.NoError(t, reading.Unlock(t.Context()))
+				link.Cut()
+				time.Sleep(20 * time.Minute)
+				require.ErrorIs(t, writing.Err(), lock.ErrLost)
+				require.Equal(t, []string{"a"}, srv.Locks())
+				link.Mend()
+				time.Sleep(time.Minute)
+				require.Empty(t, srv.Locks())
+			})
+		})
+	}
+}
+
 // TestNotSentIsSaidOnlyWhereNoTryWasSent: Redis may have carried out a try whose answer was lost,
 // although another try of the same call was not sent.
 func TestNotSentIsSaidOnlyWhereNoTryWasSent(t *testing.T) {

@@ -17,16 +17,17 @@ import "github.com/wheellock/wheellock/lock/internal/engine/hold"
 // theirs. A stream of readers does not keep a writer of this package out. While such
 // writers wait, new readers of this package wait (see Config.ReadersFirst) (P15), but
 // between two waiting writers a reader may come first. A writer that dies while it waits
-// keeps readers out for at most 2 x MaxPoll + IOTimeout. As with sync.RWMutex,
-// there can be a deadlock: the holder of a read lock must not wait for another
-// owner that asks for a read lock. Readers of Redisson overtake waiting writers.
+// keeps readers out for at most 2 x MaxPoll + IOTimeout after another writer last waited.
+// As with sync.RWMutex, there can be a deadlock: the holder of a read lock must not wait
+// for another owner that asks for a read lock. Readers of Redisson overtake waiting writers.
 //
 // A call costs Redis the same for any number of readers. When a reader unlocks,
 // the lock stays in Redis for the longest lease of the remaining readers. With
 // more than 32 readers, it may stay for longer, but at most for the longest lease
-// that a reader had who has unlocked. If all remaining readers die together, a
-// writer gets the lock after a few of its own tries, MaxPoll apart, or when that
-// time is over.
+// that a reader had who has unlocked. If a writer has also read, and for longer than its
+// own lease, the lock stays for as long as that unless the writer unlocks. If all
+// remaining readers die together, a writer gets the lock after a few of its own tries,
+// MaxPoll apart, or when that time is over.
 //
 // Held.Token is 0, because this lock has no tokens. IsLocked and HeldBy of Reader
 // say whether the lock is held for reading. IsLocked and HeldBy of Writer say

@@ -111,14 +111,26 @@ func (h *Hold) setFlag(flag uint32, to bool) bool {
 	return h.flags.And(^flag)&flag != 0
 }
 
-// lengthen notes that the key may get so long a lease.
+// lengthen notes that the key may get so long a lease. A writer's key keeps that of its owner's reads.
 func (h *Hold) lengthen(lease time.Duration) {
 	if lease <= h.k.cfg.Lease {
 		return
 	}
+	if h.kind == Read {
+		h.k.lengthenWriter(h.name, h.owner, lease)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.longest = max(h.longest, uint8(bits.Len64(uint64(lease/time.Millisecond))))
+}
+
+// lengthenWriter calls lengthen of the owner's write hold, if there is one, and returns the hold.
+func (k *Engine) lengthenWriter(name string, o owner.Owner, lease time.Duration) *Hold {
+	h := k.Table.Own(name, o, locktable.Writing)
+	if h != nil {
+		h.lengthen(lease)
+	}
+	return h
 }
 
 // longestLease returns the longest lease that the key may have been given, or up to twice as much. It
