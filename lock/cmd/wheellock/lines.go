@@ -38,14 +38,29 @@ func (l *lines) init(to io.Writer) {
 func (l *lines) add(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dropped > 0 {
-		text = fmt.Sprintf("wheellock: %d lines are missing here, because nobody read them\n", l.dropped) + text
-	}
-	if !l.queue.AddUpTo(maxLines, text) {
+	if !l.queue.AddUpTo(maxLines, l.missingLocked()+text) {
 		l.dropped++
 		return
 	}
 	l.dropped = 0
+}
+
+// missingLocked returns a line that says how many texts were dropped, or "" if none were.
+func (l *lines) missingLocked() string {
+	if l.dropped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("wheellock: %d lines are missing here, because nobody read them\n", l.dropped)
+}
+
+// addMissing queues missingLocked, because no further text may come.
+func (l *lines) addMissing() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dropped > 0 {
+		l.queue.Add(l.missingLocked())
+		l.dropped = 0
+	}
 }
 
 // flush waits until all lines so far are written, for d at most. All calls together wait for
@@ -55,6 +70,8 @@ func (l *lines) flush(d time.Duration) {
 	defer func() { l.spent += time.Since(began) }()
 	written := make(chan struct{})
 	go func() {
+		l.queue.Drain()
+		l.addMissing()
 		l.queue.Drain()
 		close(written)
 	}()

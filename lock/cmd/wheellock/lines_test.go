@@ -55,6 +55,26 @@ func TestLinesThatNobodyReadsAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
+// TestLinesThatAreDroppedLastAreCountedToo: no other line comes after them.
+func TestLinesThatAreDroppedLastAreCountedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &pager{tokens: make(chan struct{})}
+		var l lines
+		l.init(to)
+		l.add("0\n")
+		synctest.Wait() // the writer has it
+		for range maxLines + 10 {
+			l.add("x\n")
+		}
+		time.AfterFunc(flushTimeout/2, func() { close(to.tokens) })
+		l.flush(flushTimeout)
+		require.True(t, strings.HasSuffix(to.String(), "x\nwheellock: 10 lines are missing here, because nobody read them\n"))
+		written := to.String()
+		l.flush(flushTimeout)
+		require.Equal(t, written, to.String(), "they are counted once")
+	})
+}
+
 // TestALineIsWrittenBeforeTheProcessEnds, although its reader is slow.
 func TestALineIsWrittenBeforeTheProcessEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

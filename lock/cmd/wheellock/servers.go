@@ -8,6 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/diagnosis"
 )
 
@@ -36,9 +37,28 @@ func (s *servers) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.caCert, "cacert", "", "`file` with the CA that signed the server's certificate (default those of the system)")
 	fs.StringVar(&s.cert, "cert", "", "`file` with a certificate for this client, if Redis asks for one")
 	fs.StringVar(&s.key, "key", "", "`file` with the private key of -cert")
-	fs.StringVar(&s.prefix, "prefix", "", "`text` before the names of locks, as lock.Config.KeyPrefix: give it if the user may use only\nsuch names, or if programs set a KeyPrefix")
-	fs.StringVar(&s.redis, "redis", "", "`URL` of Redis: redis://user:password@host:6379/0, rediss:// for TLS, unix:///path, or host:port;\n"+
-		"redis-sentinel://host:port,host:port/0?master=mymaster; redis-cluster://host:port,host:port\n(default $WHEELLOCK_REDIS, else "+standardRedis+")")
+	fs.Func("prefix", "`text` before the names of locks, as lock.Config.KeyPrefix: give it if the user may use only\nsuch names, or if programs set a KeyPrefix", s.setPrefix)
+	fs.Func("redis", "`URL` of Redis: redis://user:password@host:6379/0, rediss:// for TLS, unix:///path, or host:port;\n"+
+		"redis-sentinel://host:port,host:port/0?master=mymaster; redis-cluster://host:port,host:port\n(default $WHEELLOCK_REDIS, else "+standardRedis+")", s.setRedis)
+}
+
+// setRedis is the flag -redis. If an empty value meant 127.0.0.1, a variable that was lost on the way
+// would give every machine a lock of its own.
+func (s *servers) setRedis(value string) error {
+	if value == "" {
+		return errors.New("it is empty: give the address of Redis, or leave the flag out")
+	}
+	s.redis = value
+	return nil
+}
+
+// setPrefix is the flag -prefix.
+func (s *servers) setPrefix(value string) error {
+	if keys.CheckPrefix(value) != nil {
+		return errors.New("it has a brace and no hash tag: write the tag as in \"{app}:\", or leave the braces out")
+	}
+	s.prefix = value
+	return nil
 }
 
 // settle completes s: it takes the address from the flag, or else from the environment, or else
@@ -63,9 +83,7 @@ func (p *program) findAddress(s *servers) error {
 		}
 	}
 	value, set := p.lookupEnv("WHEELLOCK_REDIS")
-	if set && value == "" {
-		// If an empty value meant 127.0.0.1, a setting that was lost on the way would give
-		// every machine a lock of its own.
+	if set && value == "" { // as in setRedis
 		return usagef("WHEELLOCK_REDIS is empty: set it to the address of Redis, or unset it")
 	}
 	if s.redis = value; !set {
