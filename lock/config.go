@@ -43,7 +43,8 @@ type Config struct {
 	Lease time.Duration
 	// MaxHold is how long after its acquisition a renewed lock is lost (reason
 	// MaxHold): at least Lease, default 0, no limit. A LockFor or Extend that would
-	// make a renewed lock last longer than that returns an error.
+	// make a renewed lock last longer than that returns an error. A lock that had a
+	// longer lease before it was renewed keeps that lease.
 	MaxHold time.Duration
 	// Margin is the time between the moment when a holder is told that its lock
 	// is lost, and the moment when the lock expires in Redis. From Lease/50 or

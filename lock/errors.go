@@ -149,18 +149,19 @@ func (e *HeldError) what() string {
 	return fmt.Sprintf("%q is held %s", e.Name, holder)
 }
 
-func (e *HeldError) hint() string {
-	if e.Own {
-		return reenter + ", else " + tryLater
-	}
-	return tryLater
-}
+func (e *HeldError) hint() string { return e.advice(tryLater) }
 
-func (e *HeldError) waited() string {
-	if e.Own {
-		return reenter + ", else " + moreTime
+func (e *HeldError) waited() string { return e.advice(moreTime) }
+
+// advice adds to wait, which is to try again or to wait longer, what the caller alone can know.
+func (e *HeldError) advice(wait string) string {
+	switch {
+	case e.Own:
+		return reenter + ", else " + wait
+	case e.TTL == -1:
+		return "if its holder is gone, only ForceUnlock frees it"
 	}
-	return moreTime
+	return wait
 }
 
 const (

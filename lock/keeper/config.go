@@ -62,8 +62,8 @@ type Config struct {
 	// random from 7/10 of Look to Look, and looks sooner if the lease of the holder
 	// ends sooner. While the messages of a name come, it is four times as long. So Look
 	// limits how late a release is noticed whose message did not come. A name whose
-	// try failed is asked for again within a Look, or within 9 s. Sharers are counted
-	// once in a Look.
+	// try failed is asked for again within a Look, or within 10 s, unless all names
+	// share one probe. Sharers are counted once in a Look.
 	Look time.Duration
 
 	// AtOnce limits how many tries are under way at once: from 1 to 512, default 64.
