@@ -79,12 +79,16 @@ type entry struct {
 	keeper *Keeper
 	timer  wheel.Timer // set while it is resting
 
-	state  state
-	wanted bool
-	place  int  // its index in core.line or core.proved, while it is ready
-	proved bool // since the last try its server has answered that it may be free, or told a release
-	heard  news // since the try or look under way began
-	tuned  bool // its messages come
+	state     state
+	wanted    bool
+	place     int  // its index in core.line or core.proved, while it is ready
+	proved    bool // since the last try its server has answered that it may be free, or told a release
+	wasProved bool // the try under way began so
+	heard     news // since the try or look under way began
+	tuned     bool // its messages come
+	// When a try failed of a name that was proved: core.answers then, plus 1. While Redis answers no
+	// try, a look proves this name no more: Redis answers looks and refuses tries.
+	failed uint64
 
 	// since the last grant
 	held    *lock.Held
@@ -113,6 +117,7 @@ type core struct {
 	sharers int  // with which the names are shared, with this one; 0: not known yet
 	closed  bool
 
+	answers  uint64        // tries that were answered
 	streak   int           // tries that failed since the last answer
 	pause    time.Duration // the last pause while Redis is down
 	resume   time.Time     // while Redis is down, no try begins before
@@ -150,7 +155,7 @@ func (c *core) move(e *entry, to state) {
 	case looking:
 		e.heard = nothing
 	case asking:
-		e.heard, e.proved = nothing, false
+		e.heard, e.proved, e.wasProved = nothing, false, e.proved
 	case gone:
 		delete(c.entries, e.name)
 	}
@@ -308,7 +313,7 @@ func (c *core) looked(e *entry, ttl time.Duration, unknown bool) (rest time.Dura
 	switch {
 	case e.state != looking: // it was dropped
 	case unknown, ttl == 0:
-		e.proved = e.proved || !unknown
+		e.proved = e.proved || !unknown && e.failed != c.answers+1
 		c.move(e, ready)
 	default:
 		return c.rest(e, c.untilFree(e, ttl))
@@ -356,7 +361,7 @@ func (c *core) next(now time.Time) (e *entry, wait time.Duration) {
 }
 
 // answered ends an outage.
-func (c *core) answered() { c.streak, c.pause = 0, 0 }
+func (c *core) answered() { c.answers, c.streak, c.pause = c.answers+1, 0, 0 }
 
 // grant is for a try that took the lock. It returns false if the lock must be released, because the
 // name is not wanted any more, or because the bound was lowered while the try was under way.
@@ -396,6 +401,9 @@ func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 
 // fail handles a try whose outcome is unknown, or that Redis answered with an error.
 func (c *core) fail(e *entry, now time.Time) (rest time.Duration) {
+	if e.wasProved {
+		e.failed = c.answers + 1
+	}
 	if c.streak++; c.streak == failuresInARow {
 		for len(c.line) > 0 { // a look finds those whose servers answer
 			c.move(c.line[len(c.line)-1], due)

@@ -531,6 +531,50 @@ func TestADeadServerDoesNotHoldUpTheNamesOfOthers(t *testing.T) {
 	}
 }
 
+// TestAServerThatRefusesTriesAndAnswersLooksGetsOneProbeAtATime: its disk is full, or the user may only
+// read there.
+func TestAServerThatRefusesTriesAndAnswersLooksGetsOneProbeAtATime(t *testing.T) {
+	names := make([]string, 1000)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	c, entries := asked(Config{Look: 10 * time.Second}, names...)
+	now, tries := time.Unix(1, 0), 0
+	for _, e := range entries {
+		c.fail(e, now)
+	}
+	for range 100 { // rounds of ten seconds
+		for _, e := range entries {
+			c.wake(e)
+		}
+		for len(c.looks) > 0 {
+			for _, e := range c.nextLooks() {
+				c.looked(e, 0, false)
+			}
+		}
+		for range 100 {
+			now = now.Add(100 * time.Millisecond)
+			for {
+				e, _ := c.next(now)
+				if e == nil {
+					break
+				}
+				tries++
+				c.fail(e, now)
+			}
+		}
+	}
+	require.Less(t, tries, 2*len(names), "each name once, and then probes")
+	require.Greater(t, tries, len(names)+100, "it is probed")
+	c.resume = now
+	e, _ := c.next(now)
+	c.grant(e, now)
+	for range 10 {
+		e, _ := c.next(now)
+		require.NotNil(t, e, "it takes locks again")
+	}
+}
+
 // A name whose try failed may be free, so it does not rest for as long as one that another owner has.
 func TestANameWhoseTryFailedRestsForTenSecondsAtMost(t *testing.T) {
 	for _, look := range []time.Duration{time.Second, DefaultLook, MaxLook} {

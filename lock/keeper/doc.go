@@ -39,7 +39,8 @@
 //     share one probe at a time (P44), with pauses that grow from 100 ms to 5 s, more
 //     or less a quarter. Before a name shares the probe, it is looked at. If its server
 //     answers that it is free, or tells its release, it is tried at once. So a dead
-//     server of a Cluster does not hold up the names of the others.
+//     server of a Cluster does not hold up the names of the others. If that try fails
+//     too, because the server refuses writes, the name waits for the probe.
 //   - Close gives all names back, and returns when its context ends.
 //   - A name that waits has no goroutine and no time.Timer.
 //
