@@ -227,6 +227,18 @@ func TestAServerWithoutMemoryGetsFewRequests(t *testing.T) {
 		require.NoError(t, err)
 		t.Logf("OOM: %d callers: %d scripts", callers, scripts)
 		require.LessOrEqual(t, scripts, 5*callers)
+		fixture.Do(t, s, "CONFIG", "RESETSTAT")
+		for _, name := range fixture.Names("once", callers) {
+			_, err := c.Mutex(name).TryLock(bounded.Context(t))
+			require.ErrorContains(t, err, "OOM command not allowed")
+		}
+		time.Sleep(2 * time.Second) // releases of what may still be taken would follow each other now
+		stats, err = s.Info("commandstats")
+		require.NoError(t, err)
+		_, err = fmt.Sscanf(stats["cmdstat_evalsha"], "calls=%d", &scripts)
+		require.NoError(t, err)
+		t.Logf("OOM: %d tries: %d scripts", callers, scripts)
+		require.LessOrEqual(t, scripts, 3*callers+10) // with renewals
 		for _, held := range helds {
 			require.NoError(t, held.Unlock(bounded.Context(t)))
 		}

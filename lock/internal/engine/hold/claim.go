@@ -3,6 +3,8 @@ package hold
 import (
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
@@ -24,8 +26,12 @@ func (c claim) ended(o wire.Outcome, a pipe.Answer) (owed bool) {
 	switch {
 	case o.Result == wire.Granted || a.Taken:
 		c.releaseLater()
-	case mayHaveRun(o, a):
+	case mayStillRun(o, a):
 		c.releaseUnconfirmed(a.Open)
+	case mayHaveRun(o, a):
+		// Redis has refused it, perhaps halfway. One release is enough, but the next attempts must name
+		// the field: with full memory, Redis lets them write only if they have removed something.
+		c.releaseUnconfirmed(time.Now().Add(min(c.lease, c.k.cfg.Lease)))
 	default:
 		return false
 	}
@@ -36,6 +42,12 @@ func (c claim) ended(o wire.Outcome, a pipe.Answer) (owed bool) {
 // may still be carried out. A request that was never written cannot.
 func mayHaveRun(o wire.Outcome, a pipe.Answer) bool {
 	return o.Result == wire.Unknown && !a.Stamp.IsZero()
+}
+
+// mayStillRun reports whether a request that ended so may still be carried out, because no answer came.
+func mayStillRun(o wire.Outcome, a pipe.Answer) bool {
+	_, answered := a.Err.(redis.Error)
+	return mayHaveRun(o, a) && !answered
 }
 
 // releaseLater leaves a field that is in Redis to the orphans.

@@ -118,7 +118,7 @@ func (x *rwAcquire) announced(o wire.Outcome, ans pipe.Answer, left bool) {
 	if left {
 		open = &late // take may be using the other
 	}
-	if mayHaveRun(o, ans) && !ans.Taken {
+	if mayStillRun(o, ans) && !ans.Taken {
 		open.Note(ans)
 	}
 	if left {
