@@ -110,8 +110,8 @@ func TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver(t *testing.T) {
 	}
 }
 
-// TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt: the kernel sends what was written to a
-// connection for a limited time, which is shorter than a long lease. At its end the last release is sent.
+// TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt: after a connection has failed, the kernel
+// sends its data for a limited time, which is shorter than a long lease. Then the last release is sent.
 func TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt(t *testing.T) {
 	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		f := field("a")
@@ -308,7 +308,7 @@ func TestCloseWaitsForWhatIsOwedAndNoLonger(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoFieldIsReleasedAgainThoughItWasFound: another request may have left what was found.
+// TestWhatIsNoFieldIsReleasedAgainThoughItWasFound: the release may have found the work of another request.
 func TestWhatIsNoFieldIsReleasedAgainThoughItWasFound(t *testing.T) {
 	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		o.AddUnanswered(field(""), time.Now().Add(5*time.Second))

@@ -25,7 +25,7 @@ type Orphans struct {
 
 	// atomic
 	underWay atomic.Int64 // requests that may leave an orphan, see Begin
-	closing  atomic.Bool  // Begin refuses; only moves forward
+	closing  atomic.Bool  // Begin refuses; never false again
 
 	mu      sync.Mutex // guards the fields below; never held during I/O
 	closed  bool
@@ -46,7 +46,7 @@ type Family int
 type Field struct {
 	Name   string // the lock
 	Family Family
-	Text   string        // "": it is not a field, and attempts do not remove it
+	Text   string        // "": there is no field, and attempts remove nothing
 	Lease  time.Duration // how long it is in Redis at most
 	// Release releases the field. Together, if not nil, releases it with other fields of the
 	// lock. It is for places of waiters in a queue, because a script walks the queue to find one.
@@ -230,8 +230,8 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 }
 
 // mayStillBeTaken reports whether the field of d may still be taken. a is the answer to its release,
-// which was sent at sent. A field that the release found was taken before. A release of several
-// fields does not tell which ones it found. What is not a field may have been left by several requests.
+// which was sent at sent. If the release found the field, the field was taken before. A release of
+// several fields does not tell which of them it found. A call without a field may undo several requests.
 func (d *orphan) mayStillBeTaken(sent time.Time, a pipe.Answer) bool {
 	if !d.isUnanswered || !sent.Before(d.late) || a.Err != nil && pipe.Definite(a.Err) {
 		return false
@@ -249,10 +249,10 @@ type fieldBatch struct {
 }
 
 const (
-	maxSingle = 8    // releases of one field each that may be sent at the same time; the script also walks for so many
+	maxSingle = 8    // releases of one field that may be sent at a time; up to 8 fields the script walks for each
 	maxBatch  = 5000 // fields of one release
-	// After a release of many fields, the lock has a pause of crowdPause times the time of the
-	// release, but at most maxCrowdPause.
+	// After a release of many fields, the lock has a pause of batchPause times the time of the
+	// release, but at most maxBatchPause.
 	batchPause    = 10
 	maxBatchPause = 100 * time.Millisecond
 )

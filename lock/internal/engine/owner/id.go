@@ -46,9 +46,8 @@ func random() []byte {
 	return b[:]
 }
 
-// Label returns the label in a hash field, or in the id at the beginning of a field. It returns
-// "" if there is no label, or if the text is none that NewID returns, because such a text may
-// have any content.
+// Label returns the label of an id, or of the id at the beginning of a hash field. It returns ""
+// if there is no label, or if NewID could not return the id. Such a text may have any content.
 func Label(field string) string {
 	if len(field) < IDLen || len(field) > IDLen && field[IDLen] != ':' {
 		return ""

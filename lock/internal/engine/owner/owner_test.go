@@ -29,7 +29,7 @@ func TestAContextCarriesTheLastOwner(t *testing.T) {
 	require.Equal(t, a, of(owner.With(owner.With(ctx, b, bad), a, nil)))
 }
 
-// ownerContext is a context that has an owner in its Value method, as the context of a Held has.
+// ownerContext is a context whose Value method returns an owner, as the context of a Held does.
 type ownerContext struct {
 	context.Context
 	owner owner.Owner

@@ -14,7 +14,7 @@ type derived struct {
 	parent context.Context // has the values and the deadline
 	shared *sharedEnd      // has the end, which comes from the parent or from the Watch
 	watch  *Watch
-	outer  *derived // the one from which parent was derived; nil if there is none
+	outer  *derived // the nearest one of another subject from which parent was derived; nil if there is none
 }
 
 // outerKey is the key under which a context finds the nearest derived one.
@@ -45,7 +45,7 @@ func (c *derived) checkSubject() {
 	}
 }
 
-// AfterFunc lets children be cancelled without a goroutine of theirs, see
+// AfterFunc lets package context cancel children without a goroutine for each, see
 // context.AfterFunc.
 func (c *derived) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.shared, f) }
 
@@ -63,7 +63,8 @@ func (c *derived) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// ending has only the values from which package context learns when and why a context ends.
+// ending has a value only for the private key by which package context finds the context that ends
+// another one, and its cause.
 var ending, _ = context.WithCancel(context.Background())
 
 // end is a parent without its values, because these belong to one call of Context, and a
@@ -93,7 +94,7 @@ func (e *end) Value(key any) any {
 type sharedEnd struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	stop   func() bool // ends the wait that removes it from its Watch
+	stop   func() bool // cancels the wait for its end, which would remove it from its Watch
 	id     int         // its number in the Watch, in the order of creation
 }
 

@@ -353,7 +353,6 @@ func TestAContextHasEndedWhileAnotherEndsTheWatch(t *testing.T) {
 	require.Equal(t, errLost, context.Cause(ctx))
 }
 
-// TestManyGoroutinesEndAWatchOnce, and use it meanwhile.
 // TestEndAllWaitsForTheGoroutineThatCancels: an Unlock must not give the lock to another while contexts
 // of its holder live.
 func TestEndAllWaitsForTheGoroutineThatCancels(t *testing.T) {
@@ -378,6 +377,7 @@ func TestEndAllWaitsForTheGoroutineThatCancels(t *testing.T) {
 	})
 }
 
+// TestManyGoroutinesEndAWatchOnce, and use it meanwhile.
 func TestManyGoroutinesEndAWatchOnce(t *testing.T) {
 	for range 200 {
 		s, w := newWatch("me")
