@@ -24,7 +24,7 @@ type attempt struct {
 	Wanted
 	k      *Engine
 	seq    uint64
-	lane   network.Lane             // of the server that had the lock's key when the script was sent last
+	lane   network.Lane             // of the server that had the lock's key before the last request was sent
 	waiter *locktable.Waiter[*Hold] // of its queue
 	held   *Held                    // what the waiter got
 }
@@ -55,7 +55,8 @@ func (a *attempt) try(ctx context.Context, call wire.Call, answered func(o wire.
 	return a.grant(ctx, ans, o)
 }
 
-// lateHandler returns what gets the answer when the caller has left. What the script brings goes back.
+// lateHandler returns the function that gets the answer when the caller has left. It gives back
+// what the script has taken.
 func (a *attempt) lateHandler(
 	read func(op string, reply resp.Reply) wire.Outcome, answered func(o wire.Outcome, ans pipe.Answer, left bool),
 ) func(pipe.Answer) {
@@ -70,9 +71,8 @@ func (a *attempt) lateHandler(
 	}
 }
 
-// send sends once a script that takes a's field and removes the fields whose release is pending.
-// Orphans.Begin was called. End is called when the attempt no longer needs the field: by late if the
-// caller has left, else by the caller.
+// send sends once a script that takes a's field and removes the fields whose release is pending. It
+// is called after Orphans.Begin. If the caller has left, late calls Orphans.End, else the caller does.
 func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answer)) pipe.Answer {
 	call = call.With(a.k.Orphans.Named(kinds[a.Kind].family, a.Name))
 	a.k.Counts.Tries.Add(1)
@@ -138,9 +138,8 @@ func (h *Hold) firstHeld(renewed bool) *Held {
 	return &h.first
 }
 
-// newHold returns the hold that a gets, and the owner of its lease. The hold belongs to
-// the run r, or to no run if r is nil. The caller gives seq, because a may be trying meanwhile with
-// another one.
+// newHold returns the hold that a gets, and the owner of its lease. The hold belongs to the run r,
+// or to no run if r is nil. The hold has the caller's seq, because a may meanwhile try with another.
 func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o renewer.Owner) {
 	if r == nil {
 		h = &Hold{}
@@ -248,8 +247,8 @@ func (a *attempt) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Resul
 // Channel implements locktable.Acquisition.
 func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }
 
-// Refusal implements locktable.Acquisition. For a hold of this client, ttl counts to the end of its
-// trust. The lease of a hold that is renewed ends a margin later.
+// Refusal implements locktable.Acquisition. If this client holds the lock, ttl is the time until the
+// hold is no longer trusted. The lease of a hold that is renewed ends a margin later.
 func (a *attempt) Refusal(ttl time.Duration) wire.Outcome {
 	o := wire.Outcome{Result: wire.Refused, TTL: ttl}
 	if h := a.k.Table.Live(a.Name); h != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
 
-// Publisher returns the command that publishes a release of name, where that may be another command
-// than PUBLISH. Elsewhere it returns nil.
+// Publisher returns the command that publishes a release of name. It returns nil where that is
+// always PUBLISH.
 func (k *Engine) Publisher(name string) any {
 	if k.cfg.Traits.Slots {
 		return k.Network.Publisher(name)
@@ -85,7 +85,7 @@ func isNotSent(op string, a pipe.Answer) bool {
 		slices.Contains([]string{"acquire", "drain", "reenter", "guard", "force"}, op)
 }
 
-// read says how a call for op ended whose answer read reads.
+// read says how a call for op ended. The parameter read reads an answer without an error.
 func (k *Engine) read(op string, a pipe.Answer, read func(op string, reply resp.Reply) wire.Outcome) wire.Outcome {
 	if a.Err != nil {
 		return k.Outcome(op, a)
@@ -93,9 +93,9 @@ func (k *Engine) read(op string, a pipe.Answer, read func(op string, reply resp.
 	return read(op, a.Reply)
 }
 
-// counterOf returns the key of the counter that mints the tokens of a lock, and
-// the least token, in whose place the server's clock stands where it is known
-// (script/mint.lua). 1: the counter is Redisson's, and no clock counts.
+// counterOf returns the key of the counter of a lock's tokens, and the least token. If the server's
+// clock is known, it replaces the least token (script/mint.lua). The least token 1 means that the
+// counter is Redisson's, and that no clock counts.
 func (k *Engine) counterOf(kind Kind, name string) (string, int64) {
 	if kind == Fenced {
 		return keys.FencedCounter(name), 1

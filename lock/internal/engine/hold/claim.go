@@ -19,9 +19,9 @@ type claim struct {
 	lease time.Duration // how long it is in Redis at most
 }
 
-// ended gives back what the script that takes the field has brought, or may have brought or may still
-// bring. Its caller has nothing of it. ended reports whether there was something to give back, so
-// that the field is not used again.
+// ended releases the field if the script that takes it has taken it, may have taken it or may still
+// take it. The caller of the acquisition does not get it. ended reports whether it released the field,
+// so that the field is not used again.
 func (c claim) ended(o wire.Outcome, a pipe.Answer) (owed bool) {
 	switch {
 	case o.Result == wire.Granted || a.Taken:

@@ -31,12 +31,12 @@ type Config struct {
 
 	Traits   topology.Traits // none of a pool
 	Counters keys.Counters   // of tokens
-	Servers  servers.Config  // of its Network; but for Opened and Moved
+	Servers  servers.Config  // of its Network, without Opened and Moved
 
-	Watchdog *renewal.Watchdog // the Engine's from then on
+	Watchdog *renewal.Watchdog // Close of the Engine closes it
 	Random   *rand.Rand        // safe for concurrent use
 	Closing  <-chan struct{}   // closed when Close began
-	Closed   error             // of what the end of the client cuts off
+	Closed   error             // of requests that the end of the client cuts off
 	Cast     *work.Cast        // its goroutines
 	Logger   *record.Logger
 	Errors   Errors
@@ -95,7 +95,7 @@ type Engine struct {
 	seqs      atomic.Uint64 // the last seq: one for every outermost attempt
 	fair      fairLines     // of the waiters for FairMutexes
 	followers followers
-	turns     sync.Map           // of *Hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
+	turns     sync.Map           // from *Hold to a chan struct{} that is closed when it is not busy, if a call waits
 	lost      work.Backlog[loss] // holds that are lost, to be taken out of the table
 	unlocks   wait.Deadlines     // of Unlock
 	asked     atomic.Int64       // when longWait last asked, as Table.Now says; 0: never

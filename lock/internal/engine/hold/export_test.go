@@ -77,8 +77,8 @@ func LoseWhilePassed(x *Held, lose func()) {
 	k.Table.Deliver(h, n.Next, next)
 }
 
-// AnsweredLate delivers the answer to a request of x's hold when the caller has just left the request,
-// but has not noted yet that it left.
+// AnsweredLate delivers the answer to a request of x's hold. The caller has left the request, but has
+// not looked at its result yet.
 func AnsweredLate(x *Held) {
 	_ = x.h.enter(context.Background())
 	x.h.answeredLate(pipe.Answer{Reply: resp.ReplyOf(int64(1)), Stamp: time.Now()})

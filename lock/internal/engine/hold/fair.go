@@ -23,13 +23,13 @@ import (
 type fairPlace struct {
 	attempt
 	line    *fairLine       // nil for a call that does not wait
-	answers chan fairAnswer // of line
+	answers chan fairAnswer // from line
 	past    []string        // fields that it had before, whose requests have no time limit: it takes their place
 	sent    bool            // it may stand in the queue
 	took    bool            // its field is the hold's
 	open    time.Time       // until when an unanswered fair_take with its field may still be carried out; zero if none may
 	unknown bool            // the last request was not answered
-	signs   uint64          // given
+	signs   uint64          // how many signs of life it has given
 	queue   wire.FairQueue  // as last answered
 }
 
@@ -50,8 +50,8 @@ func (p *fairPlace) Channel() string { return keys.FairChannel(p.Name, p.field()
 
 // Try tries once. The answer says when to try again: for a sign of life or, for the first in
 // the queue, when the holder's lease is over. A TTL is rounded down, so the key is gone a
-// millisecond after it. The others need not look then, nor when the lock is free: it is the
-// first's.
+// millisecond after it. The other waiters need not look then, nor when the lock is free, because
+// only the first may take it.
 func (p *fairPlace) Try(ctx context.Context) wire.Outcome {
 	var dead wire.FairQueue
 	if p.onlySigns() {
@@ -165,7 +165,7 @@ func (p *fairPlace) keep(ans pipe.Answer) {
 	}
 }
 
-// settle leaves the earlier fields, whose place f has now, to the orphans: a
+// settle leaves the earlier fields, whose place p has now, to the orphans: a
 // copy of a request with one of them may still arrive.
 func (p *fairPlace) settle() {
 	for _, old := range p.past {

@@ -23,8 +23,8 @@ type fairLines struct {
 // in one request, and its answer names the first waiter in the queue.
 //
 // One request is under way at a time. Waiters that come meanwhile go with the next one. If a
-// request is not answered, the waiters that it was for and those that came meanwhile back off,
-// and the first that is back asks alone. So a server that stalls gets one request and not
+// request is not answered, its waiters and the waiters that came meanwhile back off, and the
+// first one that comes back asks alone. So a server that stalls gets one request and not
 // thousands, and no waiter sends fair_take before that request was answered.
 type fairLine struct {
 	// immutable
@@ -58,7 +58,7 @@ type fairAnswer struct {
 	dead    bool // the first in the queue is dead, and this waiter passes it over
 }
 
-// maxSigns is for how many waiters one request is. Redis does nothing else meanwhile.
+// maxSigns is the most waiters of one request. Redis does nothing else while it handles them.
 const maxSigns = 128
 
 // join returns the fairLine of a name, until leave is called.
@@ -149,7 +149,7 @@ func (l *fairLine) answered(batch []fairAsk, a pipe.Answer) {
 	dead := false
 	if !answered {
 		if l.unknown++; l.unknown > 1 {
-			l.seen = time.Time{} // an outage kills nobody: it is no time in which a sign was missed
+			l.seen = time.Time{} // an outage makes no waiter dead: signs that are missed in it do not count
 		}
 		batch, l.next = append(batch, l.next...), nil
 	} else {

@@ -64,7 +64,7 @@ func TestAHoldThatIsRenewedNoMoreIsHandedOnByAScript(t *testing.T) {
 		held := b.startRun(2)
 		inner, err := b.m.LockFor(held.Context(ctx), time.Second)
 		require.NoError(t, err)
-		require.NoError(t, held.Unlock(ctx)) // what is left is of LockFor
+		require.NoError(t, held.Unlock(ctx)) // only the Held of LockFor is left
 		pending, next := b.handOverInPause(inner)
 		require.True(t, pending)
 		time.Sleep(time.Minute)

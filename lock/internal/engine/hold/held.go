@@ -111,10 +111,10 @@ type heldWatch struct {
 	unlisted bool       // it does not end with the hold any more
 }
 
-// ends has what ends with a hold, and the error of its loss. The first Done or Context of its Helds
-// makes it, or the loss. hold.mu guards the fields, and is not held while a watch ends.
+// ends has what ends with a hold, and the error of its loss. The first Done or Context of a Held, or
+// the loss, makes it. Hold.mu guards the fields, and is not held while a watch ends.
 type ends struct {
-	first  heldWatch     // of the Held that asked first; those of others that end with the hold follow it
+	first  heldWatch     // of the Held that asked first; other watches that end with the hold follow it
 	onLoss []func(error) // see OnLoss
 	lost   error         // made once; nil while the hold is not lost
 }
@@ -215,7 +215,7 @@ func forgotten(x forgettable) {
 	h.settle()
 }
 
-// What a lock of several members, or one that is taken again, needs of the hold of one.
+// The methods below are for locks of several members, and for members that are taken again.
 
 // Watch ends when x does, see Done.
 func (x *Held) Watch() *watch.Watch { return &x.watched().Watch }
@@ -249,7 +249,7 @@ func (x *Held) Renewed() bool {
 // MaxHoldEnd returns when Config.MaxHold ends the hold, or zero if it does not.
 func (h *Hold) MaxHoldEnd() time.Time { return h.lease.MaxHoldEnd() }
 
-// Valid reports whether the hold is one, as far as the clock can tell.
+// Valid reports whether the lease has not ended, as far as the clock can tell.
 func (h *Hold) Valid() bool { return h.lease.Valid() }
 
 // InBackground runs f, which must be short once the client is closed, on a goroutine that Close

@@ -32,18 +32,18 @@ type Hold struct {
 
 	kind Kind // immutable
 
-	// guarded by mu, which is never held during I/O, and the Helds too
-	busy     bool  // a script of this hold is on its way: they are ordered
-	awaited  bool  // somebody waits for the end of busy
+	// guarded by mu, which also guards fields of the Helds, and is never held during I/O
+	busy     bool  // a call has the hold's turn, see enter
+	awaited  bool  // a call waits for the end of busy
 	closing  bool  // Close has announced its end; still held and renewed
 	longest  uint8 // see longestLease
 	mu       sync.Mutex
 	count    int32  // Helds not yet unlocked
-	renewing int32  // those of them that came from Lock
+	renewing int32  // those of them that need renewal
 	open     uint32 // until when a request of it may still be carried out, see noteOpen; 0 if none may
 	ends     *ends  // nil if no Held gave out a channel or a context, and it is not lost
 
-	first Held // of the acquisition; a re-entry has one of its own
+	first Held // of the acquisition; each re-entry has another Held
 }
 
 // Held is one successful call that took the lock. The Helds of re-entries share the Hold, and each
@@ -51,8 +51,8 @@ type Hold struct {
 // lock.Held, whose documentation has the promises.
 type Held struct {
 	h       *Hold  // immutable
-	renewed bool   // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
-	mark    uint16 // immutable; of its own address, which tells a copy, but for one of 65,536
+	renewed bool   // it came from Lock, not LockFor, and still needs renewal; guarded by h.mu
+	mark    uint16 // immutable; a hash of its address, which shows all copies except one in 65,536
 
 	state atomic.Uint32
 	watch *heldWatch // made by the first Done or Context; guarded by h.mu
@@ -83,7 +83,7 @@ func (x *Held) Hold() *Hold { return x.h }
 // states of a Held
 const (
 	isHeld      uint32 = iota // to isUnlocking in Unlock
-	isUnlocking               // to isUnlocked on a definite answer; on an unknown one to isHeld of a hold that is leaving, else to isOwed
+	isUnlocking               // to isUnlocked on a definite answer; on an unknown one to isHeld if the hold is leaving, else to isOwed
 	isUnlocked                // terminal
 	isOwed                    // off the count, which Redis may not know; to isUnlocking in Unlock
 )
@@ -144,14 +144,13 @@ func (h *Hold) longestLease() time.Duration {
 	return time.Millisecond << h.longest
 }
 
-// field is the hold's field in the lock's hash, which no hold but those of its run ever
-// uses.
+// field returns the hold's field in the lock's hash. Only the holds of its run ever use it.
 func (h *Hold) field() string {
 	var room [fieldRoom]byte
 	return string(h.appendWhole(room[:0]))
 }
 
-// appendWhole appends the hold's field. AppendField appends only what comes after the client's id.
+// appendWhole appends the hold's field. AppendField appends only the part after the client's id.
 func (h *Hold) appendWhole(b []byte) []byte {
 	if r := h.run(); r != nil {
 		return appendField(b, h.k.cfg.ID, Mutex, r.owner, r.seq)

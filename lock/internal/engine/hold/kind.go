@@ -77,7 +77,7 @@ func (k Kind) outlived(why renewal.Reason, alsoReads func() bool) bool {
 	return false
 }
 
-// fieldRoom is how long most fields are at most.
+// fieldRoom is enough for most fields.
 const fieldRoom = 80
 
 // fieldOf is the field of a hold of that kind, owner and seq of the client with that id.

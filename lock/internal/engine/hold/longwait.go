@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	askEach   = time.Minute // how often a client asks at most who has what it waits for
+	askEach   = time.Minute // a client asks who holds a lock at most once in that time
 	maxHolder = 256         // bytes of a holder's field in the log: ours are shorter
 )
 
@@ -28,7 +28,7 @@ func (k *Engine) longWait(ctx context.Context, name string, waited time.Duration
 	if wait.Ended(ctx) != nil || ok && !key.There { // it is free now
 		return
 	}
-	holder := "" // also where this user may not ask
+	holder := "" // stays empty if this user may not ask
 	if holders := key.Holders(); len(holders) > 0 {
 		holder = holders[0][:min(len(holders[0]), maxHolder)]
 	}

@@ -11,7 +11,7 @@ func (l loss) forget() {
 	h := l.hold
 	h.k.Table.Forget(h)
 	alsoReads := func() bool { return h.k.Table.Own(h.name, h.owner, locktable.Reading) != nil }
-	// A hold that was renewed may end long before a lease that it was given besides, by Extend or LockFor.
+	// A hold that was renewed may end long before a longer lease that Extend or LockFor has asked for.
 	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
 	if longer || h.has(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
 		h.releaseLater()
@@ -40,7 +40,7 @@ func (h *Hold) Lost(why renewal.Reason) {
 	e.onLoss = nil
 	h.k.Counts.Lost[why].Add(1)
 	h.mu.Unlock()
-	h.k.lost.Expect() // whoever was told and asks for Stats waits until h is not counted any more
+	h.k.lost.Expect() // Stats waits until h is not counted any more, for callers that were told
 	endWatches(cause, first, others)
 	for _, f := range onLoss {
 		f(cause)
@@ -55,9 +55,9 @@ func (h *Hold) Look() error {
 		return nil
 	}
 	if reason, lost := h.lease.Expire(); lost {
-		h.Lost(reason) // another goroutine may have found it, and not have come to that yet
+		h.Lost(reason) // another goroutine may have found the loss, but not called Lost yet
 	} else if !h.lease.Valid() && !h.has(leaving|closed) {
-		h.Lost(renewal.NotOwner) // lostByLease is just doing so, because of an answer
+		h.Lost(renewal.NotOwner) // lostByLease is about to call it, because of an answer
 	}
 	return h.lostError()
 }
@@ -68,7 +68,7 @@ func (h *Hold) announceClose() {
 	h.mu.Lock()
 	h.closing = true
 	var first, others *heldWatch
-	if !h.has(lost) { // else who asked after the loss is about to end its own
+	if !h.has(lost) { // else watched ends the watches that were made after the loss
 		first, others = h.takeWatchesLocked()
 	}
 	h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *Hold) lostBecause(why renewal.Reason, refusal error) error {
 func (h *Hold) lostByLease(otherwise renewal.Reason) error {
 	reason := otherwise
 	if otherwise == renewal.TrustEnded {
-		h.lease.Expire() // it knows which end that was
+		h.lease.Expire() // finds out which of its ends has come
 	}
 	if !h.lease.Release() {
 		if r, ok := h.lease.Lost(); ok {

@@ -58,11 +58,11 @@ type releasing struct {
 	claimed []*Hold // that are not watched any more; used by run alone
 
 	mu       sync.Mutex  // guards what follows
-	limit    *time.Timer // ends run, so long after the last answer
+	limit    *time.Timer // ends run, Config.UnlockTimeout after the last answer
 	underWay int         // requests
-	failed   []*Hold     // whose release is not known; they are tried again
+	failed   []*Hold     // holds whose release is not certain, so it is sent again
 	released int
-	ended    bool // what is answered now comes too late to be counted
+	ended    bool // later answers are not counted
 }
 
 // releaseBatch returns how many releases are sent together. A shorter time for the answers means
@@ -80,11 +80,11 @@ func (r *releasing) run(ctx context.Context, holds []*Hold) {
 	r.limit = time.AfterFunc(r.k.cfg.UnlockTimeout, cancel)
 	r.sendAll(ctx, holds)
 	for _, h := range r.claimed {
-		h.Lost(renewal.Closed) // those that were not answered
+		h.Lost(renewal.Closed) // does nothing for the holds that answered has told
 	}
 }
 
-// sendAll is run but for the holders: they are told by the answers.
+// sendAll sends the releases for run. answered tells the holders of released holds.
 func (r *releasing) sendAll(ctx context.Context, holds []*Hold) {
 	for try := 0; ctx.Err() == nil && r.await(ctx, r.batch); {
 		failed, idle := r.takeFailed()
@@ -104,7 +104,7 @@ func (r *releasing) sendAll(ctx context.Context, holds []*Hold) {
 			r.await(ctx, 0)
 		}
 	}
-	r.claim(holds) // they are left
+	r.claim(holds) // these are not released
 }
 
 // claim ends the leases of holds. It returns the holds whose lease had not ended before.
@@ -158,7 +158,7 @@ func (r *releasing) note(h *Hold, a pipe.Answer) {
 	}
 }
 
-// await waits until at most most requests are under way. It returns false if ctx ends before.
+// await waits until no more than most requests are under way. It returns false if ctx ends before.
 func (r *releasing) await(ctx context.Context, most int) bool {
 	for {
 		r.mu.Lock()

@@ -67,8 +67,8 @@ func (k *Engine) Close(ctx context.Context) (unanswered int) {
 	return unanswered
 }
 
-// Wait returns after Close when no goroutine of the holds runs. One that takes a member of a
-// RedLock again calls hooks.
+// Wait returns after Close when no goroutine of the holds runs. It is apart from Close, because a
+// goroutine that takes a member of a RedLock again calls hooks.
 func (k *Engine) Wait() {
 	k.wg.Wait()
 	k.Table.Wait()
@@ -102,8 +102,8 @@ func (x *followers) all() []*pubsub.Follower {
 	return slices.Clone(x.now)
 }
 
-// Follow runs f until ctx ends, which must end with Context. Then it calls ended. It does so at once if the
-// client is closing. Wait waits for it.
+// Follow runs f until ctx ends, and then calls ended. ctx must end with Context. If the client is
+// closing, Follow only calls ended. Wait waits for f and ended.
 func (k *Engine) Follow(ctx context.Context, f *pubsub.Follower, ended func()) {
 	end := k.Begin(k.cfg.ID)
 	if end == nil {

@@ -22,7 +22,7 @@ type endAnswer struct {
 	gone   bool         // neither the hold nor its successor was there
 	denied bool         // Redis refused a hand-over, and changed nothing; a plain release may still succeed
 	resent bool         // an earlier request went unanswered
-	open   orphans.Open // until when such a one may still be carried out
+	open   orphans.Open // until when such a request may still be carried out
 }
 
 // handOverOrRelease ends h on Redis. The caller has already released its lease. h is handed
@@ -34,12 +34,12 @@ func (k *Engine) handOverOrRelease(ctx context.Context, h *Hold, n succession) (
 		m = k.listening(h.name)
 	}
 	told := int64(0)
-	defer func() { // nobody of this client goes on before
+	defer func() { // no waiter of this client goes on before
 		var end locktable.RunEnd
 		if n.InRun {
 			end = m.runEnd(told)
 		}
-		end.Suspects = n.Next == nil && told > 0 && h.kind != Fair // whose queue in Redis has the strangers
+		end.Suspects = n.Next == nil && told > 0 && h.kind != Fair // the queue of a FairMutex has strangers too
 		k.Table.ForgetAfter(h, end)
 	}()
 	if n.Next != nil {
@@ -55,9 +55,9 @@ func (k *Engine) handOverOrRelease(ctx context.Context, h *Hold, n succession) (
 // listening is what this client had heard of a channel before it sent something there.
 type listening struct {
 	heard uint64 // messages
-	ours  int64  // its own subscriptions, of those that are told
+	ours  int64  // its own subscriptions to the channel
 	began time.Time
-	wait  time.Duration // until somebody tries who did not hear
+	wait  time.Duration // until a waiter without a subscription tries; 0: there is none
 }
 
 // listening is called before the request is sent: its message may come before its
@@ -81,8 +81,8 @@ func (m listening) runEnd(told int64) locktable.RunEnd {
 }
 
 // handOver turns h into the hold of the next waiter, in one script. At the end of a run the
-// script releases the lock instead if others wait. It then returns how many subscribers were
-// told, and when a waiter without a subscription tries next.
+// script releases the lock instead if other clients wait. handOver then returns how many
+// subscribers were told, and in how long a waiter without a subscription tries next.
 func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listening) (r endAnswer, told int64, wait time.Duration, o wire.Outcome) {
 	a := n.attempt
 	name, seq, lane := h.name, k.seqs.Add(1), k.lane(h.name)
@@ -103,7 +103,7 @@ func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listenin
 	if ans.Err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
 			r.denied = true
-		} else if !ans.Left || r.open.Written { // a last request that was left has late
+		} else if !ans.Left || r.open.Written { // late handles a last request that was left
 			c.releaseUnconfirmed(r.open.Until())
 		}
 		return r, 0, 0, o

@@ -18,8 +18,8 @@ func (x *Held) Rest() {
 	}
 }
 
-// restLocked is Rest, but for the watchdog. It reports whether no Held needs renewal any more, so
-// that the caller must call settle, unless the lease has ended.
+// restLocked is Rest without settle. It reports whether no Held needs renewal any more. Then the
+// caller must call settle, unless the lease has ended.
 func (x *Held) restLocked() (last bool) {
 	if !x.renewed {
 		return false
@@ -48,7 +48,7 @@ func (h *Hold) settle() {
 			l.Open()
 		}
 		h.mu.Lock()
-		again = fixed != (h.renewing == 0) // changed meanwhile: who did that may have come before us
+		again = fixed != (h.renewing == 0) // changed meanwhile, and the other settle may have come first
 		h.mu.Unlock()
 	}
 }

@@ -29,19 +29,19 @@ type run struct {
 	owner owner.Owner // of the hold that took the field
 	seq   uint64
 	until waitqueue.Instant // it is not handed over in memory after that
-	wall  int64             // nor after that by the wall clock, Unix ns: the other one stands still in a suspended machine
+	wall  int64             // nor after that by the wall clock, Unix ns, which goes on in a suspended machine
 
-	// of the goroutine that ends the hold which has the field now; the next one gets them with the hold
+	// used only by the goroutine that ends the hold that has the field now; the next hold takes them over
 	token int64 // the last one given out
 	left  int64 // how many more are reserved
 
 	past locktable.Past // guarded by the table
 }
 
-// runHold is a hold of a run. Others are as small as they can be.
+// runHold is a hold of a run. Other holds are smaller without the pointer.
 type runHold struct {
 	Hold
-	run *run // immutable; one that was handed over has it, though it may have reserved nothing
+	run *run // immutable; a hold that was handed over has a run, even if no tokens are reserved
 }
 
 var _ renewer.Owner = (*runHold)(nil)
@@ -63,7 +63,7 @@ func (r *run) appendTail(b []byte) []byte {
 	return appendTail(b, Mutex, r.owner, r.seq)
 }
 
-// newRun returns the run of a field of that owner, whose script was stamped so.
+// newRun returns the run of a field that an owner took by a script that was sent at stamp.
 func (k *Engine) newRun(as owner.Owner, seq uint64, stamp time.Time, o wire.Outcome) *run {
 	return &run{
 		owner: as, seq: seq, token: o.Token, left: o.Reserved,
@@ -82,7 +82,7 @@ type succession struct {
 	locktable.Following[*Hold]
 	attempt *attempt // what the waiter wants: its terms and its owner do not change
 	token   int64    // of a hand-over in memory; 0: Redis is to be asked
-	more    int64    // tokens to reserve for those who get it after that
+	more    int64    // tokens to reserve for later holders
 }
 
 // succession tells the queue that the last Unlock of h is about to end h, and decides which

@@ -27,7 +27,7 @@ type busy struct {
 	wire *fixture.Wire // between c and s
 	c    *lock.Client
 	m    *lock.Mutex
-	held chan *lock.Held // from the waiters of wait, when they get the lock
+	held chan *lock.Held // from the callers of addWaiters, when they get the lock
 }
 
 // withBusy runs f in virtual time. At the beginning no lock is held.

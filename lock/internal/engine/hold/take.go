@@ -21,7 +21,7 @@ type Terms struct {
 	Wait    bool
 	Fewer   bool // of permits: fewer will do
 
-	MaxHoldEnd time.Time // when Config.MaxHold is over; zero: so long after the acquisition
+	MaxHoldEnd time.Time // when Config.MaxHold is over; zero: it counts from the acquisition
 }
 
 // Wanted says what a call takes, and for which owner.
@@ -30,9 +30,9 @@ type Wanted struct {
 	Name    string
 	Owner   owner.Owner
 	Shared  bool  // the owner came with the context, so others may have it too
-	Permits int64 // how many, which have no owner
+	Permits int64 // how many; permits have no owner
 	Terms
-	Began waitqueue.Instant // the call
+	Began waitqueue.Instant // when the call began
 }
 
 // Take takes the lock or permits. It waits for them if the caller waits.
@@ -59,8 +59,7 @@ func CheckLease(name string, d time.Duration) error {
 	return nil
 }
 
-// mutexAcquire is a call such as Lock of a Mutex, with or without a counter of its own. Its
-// queue is only in this client.
+// mutexAcquire is a call such as Lock of a Mutex or FencedMutex. Its queue is only in this client.
 type mutexAcquire struct{ attempt }
 
 // Try implements locktable.Acquisition.
@@ -80,7 +79,7 @@ func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {
 // rwAcquire is a call such as Lock of the reader or the writer of a RWMutex.
 type rwAcquire struct {
 	attempt
-	writer string       // of a writer that waits: its name in the list of those, see RWMutex
+	writer string       // of a writer that waits: its name among the waiting writers, see RWMutex
 	open   orphans.Open // until when requests that were not answered may still announce it there
 }
 
@@ -110,8 +109,8 @@ func (x *rwAcquire) Try(ctx context.Context) wire.Outcome {
 }
 
 // announced handles the answer to a request that announces the writer. A writer that has left has
-// withdrawn; with Config.Replicas that went over another connection, and this request may have
-// announced it after that.
+// withdrawn. With Config.Replicas the withdrawal used another connection, so this request may have
+// announced the writer after it.
 func (x *rwAcquire) announced(o wire.Outcome, ans pipe.Answer, left bool) {
 	var late orphans.Open
 	open := &x.open
@@ -205,6 +204,6 @@ func (x *permitAcquire) Try(ctx context.Context) wire.Outcome {
 		return wire.Outcome{Result: wire.Unknown, Op: "acquire", Cause: fmt.Errorf("%d permits instead of %d", o.Taken, n)}
 	}
 	x.Owner = ids.first(o.Taken).asOwner()
-	ans.Stamp = began // what Redis was told counts from then, not from when it was sent
+	ans.Stamp = began // Redis was told an end that counts from began, not from the sending
 	return x.grant(ctx, ans, o)
 }

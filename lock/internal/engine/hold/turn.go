@@ -67,7 +67,7 @@ func (h *Hold) send(ctx context.Context, call wire.Call) pipe.Answer {
 	return a
 }
 
-// answeredLate gets the answer of a request whose caller has left its turn to it.
+// answeredLate gets the answer to a request whose caller has left. The turn has lasted until now.
 func (h *Hold) answeredLate(a pipe.Answer) {
 	h.setFlag(unsure, true) // its caller, which may be slow, does not look at the answer
 	h.noteOpen(a)
@@ -98,7 +98,7 @@ func (h *Hold) passLocked() {
 	}
 }
 
-// openUnit is in what hold.open counts since the table was made: 4 bytes are 13 years then.
+// openUnit is the unit of Hold.open, which counts since the table was made. So 4 bytes last 13 years.
 const openUnit = 100 * time.Millisecond
 
 // noteOpen records whether a request that ended with this answer may still be carried out,

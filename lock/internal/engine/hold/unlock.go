@@ -63,7 +63,7 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outco
 	remaining, left := int(h.count), h.has(leaving)
 	h.mu.Unlock()
 	var last pipe.Answer
-	ended := false // x was the last one, and goes off the count with the end of the turn
+	ended := false // x was the last one, and is taken off the count when the turn ends
 	entered := busy == nil
 	defer func() { x.leaveUnlock(entered && !last.Left, ended) }()
 	if settles && cause == nil {
@@ -76,7 +76,7 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outco
 		}
 		return isUnlocked, wire.Failure(cause)
 	case owed && left:
-		return isUnlocked, wire.Outcome{Result: wire.Granted} // who gives the rest back has given this back too
+		return isUnlocked, wire.Outcome{Result: wire.Granted} // the last Unlock has given this one back too
 	case left:
 		next, o = x.unlockLast(ctx, again, busy)
 		ended = next == isUnlocked
@@ -90,8 +90,8 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outco
 	return next, o
 }
 
-// leaveUnlock is the end of unlock. It ends the turn, unless the caller has left a request or has
-// not entered, and takes the last one of the hold off the count.
+// leaveUnlock is the end of unlock. With pass it ends the turn. With ended it takes x, the last Held
+// of the hold, off the count.
 func (x *Held) leaveUnlock(pass, ended bool) {
 	if !pass && !ended {
 		return
@@ -114,13 +114,13 @@ func busyRelease(err error) wire.Outcome {
 
 func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last pipe.Answer, o wire.Outcome) {
 	h := x.h
-	// An open request may set another count, so this one waits. The turn is its own
-	// meanwhile; a release of the whole hold would have to wait for no more than that.
+	// An open request may set another count, so this one waits. It keeps its turn meanwhile, so a
+	// release of the whole hold waits for it, but not for longer.
 	if err := wait.Pause(ctx, nil, h.openFor()); err != nil {
 		return isOwed, pipe.Answer{}, busyRelease(err)
 	}
-	// The remaining holds keep what they have: no script lowers a TTL, so asking for
-	// the least lease is enough.
+	// The least lease is enough, because no script lowers a TTL. So the remaining Helds keep
+	// their lease.
 	cmd := reenterCall(h.kind, h.name, h.field(), int32(remaining), renewal.MinTTL)
 	a, _, o := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
 	n, ok := a.Reply.Number()
@@ -135,9 +135,9 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 	return isUnlocked, a, o
 }
 
-// unlockLast is the rest of unlock for the last one of a hold. busy says why no
-// script of the hold may be sent, nil that one may. again: an earlier call has
-// ended unknown.
+// unlockLast is the rest of unlock for the last Held of a hold. again says that an earlier call
+// ended with an unknown outcome. busy says why no script of the hold may be sent. It is nil if one
+// may be sent.
 func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, wire.Outcome) {
 	h := x.h
 	k := h.k
