@@ -28,7 +28,7 @@ func (s *shard[H]) asksAloneLocked(w *Waiter[H]) bool {
 	return true
 }
 
-// queueOfLocked returns the queue of k, or nil. It makes one for a call that has asked without.
+// queueOfLocked returns the queue of k, or nil. It makes one if a call asks without a queue.
 func (s *shard[H]) queueOfLocked(k Key) *queue[H] {
 	q := s.queues.get(k)
 	if q != nil || k.Kind != waitqueue.Exclusive || len(s.alone) == 0 {
@@ -62,7 +62,7 @@ func (s *shard[H]) aloneEndsLocked(w *Waiter[H]) bool {
 	return true
 }
 
-// meetsLocked is called before a hold of that name becomes known, which w has taken if it is not nil.
+// meetsLocked is called before a hold of that name becomes known. w is the call that took it, or nil.
 func (s *shard[H]) meetsLocked(name string, w *Waiter[H]) {
 	if w != nil && w.alone {
 		s.aloneEndsLocked(w)

@@ -26,7 +26,7 @@ const (
 type watched[H Hold] struct {
 	first, last *queue[H]
 	timer       *time.Timer // runs shard.confirm; nil before the first
-	armed       bool        // it is pending, or that is about to look
+	armed       bool        // the timer is pending, or confirm is about to look
 }
 
 // confirmAt is when a queue is looked at that was looked at now: MaxPoll later at most.
@@ -36,7 +36,7 @@ func (t *Table[H]) confirmAt(now waitqueue.Instant) waitqueue.Instant {
 	return at - at%step
 }
 
-// watchQueueLocked has the hold before q's waiters asked about from now on.
+// watchQueueLocked makes the Table ask about the hold that q's waiters wait for, from now on.
 func (s *shard[H]) watchQueueLocked(q *queue[H]) {
 	if q.confirm != 0 || q.key.Kind != waitqueue.Exclusive || s.closed.Load() {
 		return
@@ -69,8 +69,8 @@ func (s *shard[H]) unwatchQueueLocked(q *queue[H]) {
 	q.confirm, q.before, q.after = 0, nil, nil
 }
 
-// armLocked sets the timer for the first of the queues. A timer for one that has ended
-// is left alone.
+// armLocked sets the timer for the first of the queues. It leaves a timer for a queue that has ended
+// alone.
 func (s *shard[H]) armLocked() {
 	w := &s.watched
 	if w.armed || w.first == nil || s.closed.Load() {
@@ -122,7 +122,7 @@ func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 		if q.line.Len() == 0 {
 			continue
 		}
-		s.watchQueueLocked(q) // those who sleep do not come by again
+		s.watchQueueLocked(q) // a call that sleeps does not do so again
 		var none H
 		if h := s.holds.get(q.key.Name); h != none && enterable(h) {
 			holds = append(holds, h)

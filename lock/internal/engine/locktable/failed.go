@@ -11,7 +11,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
-// This file says how a Waiter goes on after a try or a re-entry that has not brought what it wants.
+// This file says how a Waiter goes on after a try or a re-entry without success.
 
 // failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last
 // says how it ended.
@@ -52,8 +52,8 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 	return true
 }
 
-// refusedAgain tells once that w, which was refused just now, has waited for long for a lock
-// that another owner has.
+// refusedAgain calls Config.LongWait once if w, which was refused just now, has waited for long for
+// a lock that another owner has.
 func (w *Waiter[H]) refusedAgain(ctx context.Context) {
 	switch {
 	case w.caller.Try || w.warned || !w.key.Kind.HasOwners():
@@ -65,8 +65,8 @@ func (w *Waiter[H]) refusedAgain(ctx context.Context) {
 	}
 }
 
-// answered tells the queue what a try has brought that brought nothing. If the lock is refused
-// although this client has a hold of it, answered returns that hold, which may be gone.
+// answered tells the queue the outcome of a try without success. If the lock is refused although
+// this client has a hold of it, answered returns that hold, which may be gone.
 func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	s := w.shard
 	s.mu.Lock()
@@ -80,7 +80,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	case o.Result == wire.Refused:
 		out.refused = true
 		s.refusedLocked(w, now)
-		if w.again == 0 && w.mine == nil { // else it has said when it tries again
+		if w.again == 0 && w.mine == nil { // else the try has told Redis when w tries again, or w asks by itself
 			w.spread = w.table.cfg.Random.Float64()
 		}
 		if w.key.Kind.HasOwners() {
@@ -96,7 +96,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	case o.Result.IsUnanswered():
 		out.probe.Unanswered(now, w.mark, w.table.cfg.Random.Float64())
 		fallthrough
-	default: // Redis said no to this request, which says nothing of the object
+	default: // Redis refused this request, which says nothing about the object
 		s.stepLocked(q.line.Unanswered(&w.caller))
 	}
 	if w.mine == nil && q.line.First() != &w.caller {

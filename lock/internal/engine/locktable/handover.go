@@ -32,12 +32,12 @@ type Following[H Hold] struct {
 	// For is the Acquisition of Next. Next itself may only be used as a name. If the hold is
 	// lost, Next may get the lock from Redis and end, and its memory may serve another call.
 	For   Acquisition[H]
-	Over  bool  // the run is: those of other clients have their turn first
-	InRun bool  // a run of hand-overs led to the hold, or strangers may wait: those of other clients go first
+	Over  bool  // the run is over: calls of other clients have their turn first
+	InRun bool  // a run of hand-overs led to the hold, or strangers may wait: calls of other clients go first
 	Ahead int64 // how many hand-overs may follow
 
 	// At the end of a run:
-	Open bool // it is released in any case
+	Open bool // the lock is released in any case
 	// Reservation is how long the lock is kept free for a waiter that receives no messages.
 	// It is longer if ends of runs are rare.
 	Reservation time.Duration
@@ -74,7 +74,7 @@ func (s *shard[H]) leavingLocked(h H) (n Following[H]) {
 	return n
 }
 
-// followLocked has h go on to w, if it can.
+// followLocked chooses w as the next holder, if h can be handed over to it.
 func (s *shard[H]) followLocked(h H, w *Waiter[H], n *Following[H]) {
 	if !w.wants.Follows(h, n.Over) {
 		return
@@ -103,7 +103,7 @@ func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
 			x.NoWaiters(now)
 		}
 	}
-	if q := s.queues.get(Key{h.Name(), waitqueue.QueueInRedis}); q != nil { // a name of two kinds: who waits there is told so
+	if q := s.queues.get(Key{h.Name(), waitqueue.QueueInRedis}); q != nil { // a name of two kinds: its waiters are told, too
 		s.stepLocked(q.line.HoldEnded(h.Owner(), h))
 		s.stepLocked(q.line.AddHold(next.Owner(), false, next))
 	}
@@ -113,8 +113,8 @@ func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
 // received the release. They have their turn first.
 type RunEnd struct {
 	Others    int64
-	Heard     uint64        // messages of the channel before those with which the others release
-	RoundTrip time.Duration // or half of the time that one needs who was not told
-	Awaited   bool          // there is such a one
-	Suspects  bool          // none of this client waits, but somebody was told
+	Heard     uint64        // messages of the channel up to that of this release
+	RoundTrip time.Duration // or, if longer, half of the time until a waiter without messages tries
+	Awaited   bool          // there is such a waiter
+	Suspects  bool          // no call of this client waits, but a subscriber was told
 }

@@ -15,7 +15,7 @@ import (
 // shard's table takes long to grow.
 type holdTable[H Hold] struct {
 	seed  maphash.Seed
-	tags  []uint32 // 0: the place is free; else the hash's lower bits, where its upper ones lead to the shard
+	tags  []uint32 // 0: the place is free; else the lower bits of the hash, whose upper bits choose the shard
 	holds []H
 	n     int
 }
@@ -104,10 +104,10 @@ func (t *holdTable[H]) free(tag uint32) int {
 	return place
 }
 
-// clear empties a place, and moves up what would not be found behind the gap.
+// clear empties a place, and moves holds that would not be found behind the gap.
 func (t *holdTable[H]) clear(gap int) {
 	for place := t.after(gap); t.tags[place] != 0; place = t.after(place) {
-		// Only what begins its search between the two stays where it is.
+		// Only a hold whose search begins behind the gap and not behind its place stays there.
 		first := t.first(t.tags[place])
 		stays := gap < first && first <= place
 		if gap > place {

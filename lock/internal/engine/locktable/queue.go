@@ -18,19 +18,19 @@ type queue[H Hold] struct {
 
 	line waitqueue.Line[owner.Owner, H]
 	outlook
-	heldUntil time.Time         // when the last known lease of another ends
-	opened    waitqueue.Instant // when a run ended with a release last
-	runEnded  waitqueue.Instant // when one ended last
+	heldUntil time.Time         // when the last known lease of another owner ends
+	opened    waitqueue.Instant // when a run last ended with a release in any case, see Following.Open
+	runEnded  waitqueue.Instant // when a run last ended
 
-	// of shard.watched
-	confirm       waitqueue.Instant // when it is looked at; 0: it is not there
+	// its place in shard.watched
+	confirm       waitqueue.Instant // when it is looked at; 0: it is not in watched
 	before, after *queue[H]
 }
 
-// outlook says when a call that probes does so next.
+// outlook says when a call asks Redis next.
 type outlook struct {
 	probe   waitqueue.Probe // guarded by shard.mu
-	refused bool            // a probe was: who probes listens; guarded by shard.mu
+	refused bool            // a try was refused, so the call that asks next listens; guarded by shard.mu
 
 	// listener receives messages that make a probe due. Only the first in line uses the
 	// listener of a queue or, when the queue has ended, the goroutine that ended it.
@@ -207,8 +207,8 @@ func (s *shard[H]) stepLocked(done waitqueue.Step[owner.Owner, H]) {
 	}
 }
 
-// joinLocked puts w into its queue. One of readers and writers learns what w's owner
-// holds already.
+// joinLocked puts w into its queue. A queue of readers and writers learns which holds w's owner
+// already has.
 func (s *shard[H]) joinLocked(w *Waiter[H]) {
 	w.q = s.queueLocked(w.key)
 	if w.joint && !w.key.Kind.IsExclusive() {
@@ -237,9 +237,8 @@ func kindsOf(m Mode) []waitqueue.Kind {
 var exclusiveKinds, sharedKinds = []waitqueue.Kind{waitqueue.Exclusive, waitqueue.QueueInRedis}, []waitqueue.Kind{waitqueue.ReadWrite, waitqueue.ReadersAlone}
 
 // tookLocked tells the queues of h's name, if there are any, that h is among the
-// client's holds. w is the call that took it, or nil. It has left then if its queue is
-// one that knows holds. The queue that tookLocked returns is not needed any more, see
-// dropLocked.
+// client's holds. w is the call that took it, or nil. If w's queue knows holds, w leaves it
+// here. tookLocked returns a queue that is not needed any more, see dropLocked.
 func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 	mode := h.Mode()
 	if mode == Exclusive {
@@ -254,7 +253,7 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 		case q == nil:
 		case w != nil && w.q == q:
 			w.q = nil
-			if mode != Exclusive { // of those the hold's end says when to try
+			if mode != Exclusive { // the end of an exclusive hold says when to try
 				left := int64(0)
 				if mode == Reading {
 					left = 1 // others may read, too
@@ -290,7 +289,7 @@ func (s *shard[H]) goneLocked(h H, r RunEnd, sounding bool) (ended [2]*queue[H])
 			}
 			s.stepLocked(q.line.HoldEnded(h.Owner(), h))
 			ended[i] = s.dropLocked(q)
-		case mode != Exclusive: // those who wait have another owner
+		case mode != Exclusive: // its calls have other owners
 			s.freedLocked(q.key)
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	shards    = 1 << shardBits
 )
 
-// sharedKey finds the holds of those modes that are not exclusive.
+// sharedKey finds the holds of one mode that is not exclusive.
 type sharedKey struct {
 	name  string
 	owner owner.Owner
@@ -42,20 +42,20 @@ type shard[H Hold] struct {
 
 	mu        sync.Mutex            // guards what follows
 	idle      bool                  // closed, and after that there was neither hold nor call
-	holds     holdTable[H]          // the hold of each name, until its end is through
-	older     map[string][]H        // the holds by name in whose place another was put, see keepLocked; nil while there was none
-	shared    map[sharedKey][]H     // the holds of modes of which a name may have many; nil while there was none
+	holds     holdTable[H]          // the exclusive hold of each name, from Adopt or Deliver to Forget
+	older     map[string][]H        // by name, holds that another has replaced, see keepLocked; nil while there was none
+	shared    map[sharedKey][]H     // holds of modes of which a name may have many; nil while there was none
 	many      int                   // how many are in older and shared
 	heldFor   float64               // seconds held by ended holds, minus the start times of present holds, counted from Table.start
 	queues    queues[H]             // of calls that take what they name
 	alone     map[string]*Waiter[H] // calls by the names of Mutexes that ask without a queue; nil while there was none
-	watched   watched[H]            // of them
+	watched   watched[H]            // queues whose holds are asked about
 	doubts    doubts
 	strangers strangers
 	suspected suspected
 	callers   map[callerKey]callers // who waits as an owner that others may share; nil while there was none
 
-	_ [64]byte // the next one's mutex is in another cache line
+	_ [64]byte // the mutex of the next shard is in another cache line
 }
 
 // heldLocked is how many holds there are.
@@ -113,9 +113,9 @@ func (s *shard[H]) replaceLocked(h, next H) {
 	}
 }
 
-// keepLocked keeps the hold known, if there is one, in whose place another was put. Redis has one of
-// the two at most. It need not be the later one: when a key is deleted, the answer to the acquisition
-// before that may come last.
+// keepLocked keeps h, which another hold has replaced, among the known holds. h may be nil. Redis has
+// at most one of the two. It need not be the later one: when a key is deleted, the answer to the
+// acquisition before that may come last.
 func (s *shard[H]) keepLocked(h H) {
 	var none H
 	if h == none || !enterable(h) {
@@ -234,7 +234,7 @@ func (s *shard[H]) close() []H {
 // the calls.
 type callers map[chan struct{}]struct{}
 
-// callerKey finds them.
+// callerKey finds callers.
 type callerKey struct {
 	name  string
 	owner owner.Owner

@@ -17,19 +17,19 @@ const (
 	// strangerKnown is for how long a stranger is believed to wait although it used no
 	// pause. It may be in a garbage collection.
 	strangerKnown = time.Second
-	// strangerMost is for how long it is believed where no pause was in vain, because
-	// holds are long.
+	// strangerMost is for how long a stranger is believed to wait if no pause was in vain,
+	// because holds are long.
 	strangerMost = time.Minute
 	// suspectEach is how often a client pauses for a stranger that it does not know,
 	// because another subscriber was told of its release. A waiter does so after a hold of
 	// that length.
 	suspectEach = 250 * time.Millisecond
-	// soundEach and soundFor: all clients do so at one release at the beginning of each half
-	// second, together, because one that does not pause would take the lock, and no stranger
-	// would be seen. It costs a hundredth of the time at most.
+	// soundEach and soundFor: all clients also pause together, at one release at the beginning of
+	// each half second. A client that did not pause would take the lock, and no stranger would be
+	// seen. It costs a hundredth of the time at most.
 	soundEach = time.Second / 2
 	soundFor  = 100 * time.Millisecond
-	// mostStrangers is for how many names a shard knows of strangers.
+	// mostStrangers is the most locks about whose strangers a shard knows.
 	mostStrangers = 64
 )
 
@@ -96,8 +96,8 @@ func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant) {
 	}
 }
 
-// yieldsLocked is called when h is about to end. It reports whether the run that led to h
-// is over because a stranger waits, and whether one may wait at all.
+// yieldsLocked is called when h is about to end. near reports whether a stranger may wait, and
+// over whether the run that led to h is over because one waits.
 func (s *shard[H]) yieldsLocked(h H) (near, over bool) {
 	if h.Mode() != Exclusive {
 		return false, false
@@ -128,8 +128,8 @@ func (s *shard[H]) freedByUsLocked(h H, r RunEnd, sounding bool) (near bool) {
 	return x != nil && x.Found()
 }
 
-// suspected is when a pause was made last for strangers of a lock of which nothing is known. An entry
-// counts for suspectEach.
+// suspected has, by the name of a lock, when the client last paused for strangers that it did not
+// know. An entry counts for suspectEach.
 type suspected map[string]waitqueue.Instant
 
 // note notes a pause. It returns false if too many were noted lately.
@@ -163,8 +163,8 @@ func (t *Table[H]) sounding(name string) bool {
 	return now.Sub(now.Truncate(soundEach)) < soundFor
 }
 
-// yieldLocked is until when w leaves the object to strangers. One whose time is over before
-// that, at end if limited, does not, because it would have no try at all.
+// yieldLocked returns until when w leaves the object to strangers. If w's time is limited and ends
+// before that, at end, it returns 0, because w would have no try at all.
 func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, sounding bool) waitqueue.Instant {
 	if w.key.Kind != waitqueue.Exclusive {
 		return 0

@@ -18,18 +18,18 @@ import (
 // use.
 type Config[H Hold] struct {
 	MaxPoll  time.Duration // how long a waiter sleeps at most while it may miss the message of a release
-	FairPoll time.Duration // and one of a FairMutex
+	FairPoll time.Duration // how long a waiter for a FairMutex sleeps at most
 	HandOver bool          // holds go from one caller of the client to the next
 	FailFast bool          // an unknown outcome ends a call
 
-	Random     *rand.Rand                                                   // safe for concurrent use; so that clients do not meet
+	Random     *rand.Rand                                                   // safe for concurrent use; it keeps clients from trying together
 	Subscriber func(name string) *pubsub.Subscriber                         // of the server that has the name
 	Ahead      func(name string) time.Duration                              // by which the clock of that server is ahead of this client's
 	Closing    <-chan struct{}                                              // closed before Close is called
 	PassOn     func(H)                                                      // releases, in the background, a hold that was handed to a caller that has left; then calls End
 	Place      func(H)                                                      // takes a new hold to where it is renewed; nil if keys do not move
 	LongWait   func(ctx context.Context, name string, waited time.Duration) // reports that a call has waited long for another owner's lock; may ask a server
-	Logger     *record.Logger                                               // for waits that may be for oneself
+	Logger     *record.Logger                                               // for calls that may wait for themselves
 }
 
 // Table has the holds and the waiters of a client by the names of the locks.
@@ -141,7 +141,7 @@ type Counts struct {
 	Waiting int     // calls that wait in a queue
 
 	Queues    int // of calls that take something
-	Owners    int // for whose holds somebody waits, see WatchOwner
+	Owners    int // owners for whose holds calls wait, see WatchOwner
 	Strangers int // locks of which something is known of strangers
 }
 
@@ -247,10 +247,10 @@ func (t *Table[H]) Leaving(h H) Following[H] {
 }
 
 // Deliver completes the hand-over of h. It makes next the hold of the name and gives next to
-// w. next is passed on if w has left. It is also passed on if Close has begun, because Close
-// has not told it. A call of the same owner that re-enters next before that is told too. h
-// ended by its Unlock, so the queue has kept its place, and neither the queue nor w serves
-// other calls by now.
+// w. next is passed on if w has left, or if Close has begun, because Close does not find next. A
+// call of the same owner that re-enters next before that learns of Close, see Hold.CloseBegan. h
+// ended by its Unlock, so the queue still has h, and the memory of the queue and of w is not reused
+// yet.
 func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	s := t.shard(h.Name())
 	s.mu.Lock()

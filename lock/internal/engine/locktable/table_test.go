@@ -578,8 +578,8 @@ func (a unsent) Reenter(ctx context.Context, h *fakeHold) wire.Outcome {
 	return a.take.Reenter(ctx, h)
 }
 
-// Close closes Closing before it has told each shard. Until then a re-entry that is not sent would try
-// again and again without a pause.
+// TestAReentryThatIsNotSentEndsWhenItsClientIsClosing: Closing is closed before Close has told each
+// shard. Until then the re-entry would be tried again and again without a pause.
 func TestAReentryThatIsNotSentEndsWhenItsClientIsClosing(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		closing := make(chan struct{})

@@ -26,31 +26,31 @@ type Waiter[H Hold] struct {
 	key   Key
 	wants Acquisition[H]
 	needs int64 // how much of what there is, at least 1
-	joint bool  // its owner may be others' too, who may hold the object
+	joint bool  // other calls may have the same owner, and hold the object
 	final bool  // an unknown outcome ends it
 
 	caller waitqueue.Caller[owner.Owner, H] // guarded by shard.mu
 	q      *queue[H]                        // nil until it has joined
-	mine   *outlook                         // of one that asks by itself; nil: the queue's, which the first in line uses
+	mine   *outlook                         // of a call with Request.Alone; nil: the queue's is used by the first in line
 
 	// guarded by shard.mu
 	wake chan struct{} // of capacity 1: look again; nil until it sleeps for the first time
 
 	mark     waitqueue.Mark    // of its last try
-	asked    waitqueue.Instant // when that began
-	stranger bool              // at that, a stranger held the object
-	more     int64             // at that, how many hand-overs might follow inside the client
-	again    time.Duration     // and in how long it tries again, because no message reaches it; 0: one may
+	asked    waitqueue.Instant // when its last try began
+	stranger bool              // a stranger held the object at its last try
+	more     int64             // how many hand-overs inside the client might follow its last try
+	again    time.Duration     // after a refusal it tries again so soon, as no message reaches it; 0: one may
 	spread   float64           // from 0 to 1: how much sooner it tries again than MaxPoll
 	last     wire.Outcome      // of the last try that was answered, or failed
 	unsure   bool              // Redis may have carried out a try that it has not answered
-	told     bool              // of its last try: a message had come since the one before
+	told     bool              // a message had come between its last two tries
 	waited   bool              // it had to wait
-	unknowns int               // unknown outcomes in a row, but for those that the queue's Probe counts
+	unknowns int               // unknown outcomes in a row, without the ones that the queue's Probe counts
 	since    waitqueue.Instant // when it first asked in vain; 0: not yet
 	warned   bool
-	alone    bool // it asks without a queue, or has one since it began; of its own goroutine
-	apart    bool // no queue has it in mind any more
+	alone    bool // it began to ask without a queue, and another call may have made one since; of its own goroutine
+	apart    bool // no queue refers to it any more
 }
 
 // NewWaiter returns a Waiter that has not joined its queue yet. Run is called once, and End
@@ -75,7 +75,7 @@ func (w *Waiter[H]) End() {
 		w.mine.listener.Leave()
 	}
 	if !w.apart {
-		return // the Line may have it in mind, as what a hold came with, and an Unlock in hand
+		return // a hold in the Line may be a part of its Caller, and an Unlock may have it as the next call
 	}
 	select {
 	case <-w.wake:
@@ -97,7 +97,7 @@ func (w *Waiter[H]) Forecast() (handOvers int64, again time.Duration) { return w
 // Told reports, of a call that asks by itself, whether a message led to the try that runs.
 func (w *Waiter[H]) Told() bool { return w.told }
 
-// outlook says when w, which probes, does so next. It has joined.
+// outlook returns the outlook by which w asks Redis. w has joined its queue.
 func (w *Waiter[H]) outlook() *outlook {
 	if w.mine != nil {
 		return w.mine
@@ -108,10 +108,10 @@ func (w *Waiter[H]) outlook() *outlook {
 // turn is what a waiter is to do.
 type turn[H Hold] struct {
 	waitqueue.Instruction[H]
-	line   bool          // it has the outlook, and asks Redis: of DoProbe
-	first  bool          // it has it, and asks Redis next: of DoWait
-	in     time.Duration // so soon; or a call beside the line
-	listen bool          // and it listens until then
+	line   bool          // with DoProbe: its outlook has decided that it asks Redis now
+	first  bool          // with DoWait: its outlook decides when it asks Redis
+	in     time.Duration // with DoWait: how soon it asks Redis; 0: that is not known
+	listen bool          // with first: it listens until then
 }
 
 // Run is the body of the call. It returns when the waiter has what it wants, or leaves. The Outcome
@@ -229,7 +229,7 @@ func (w *Waiter[H]) forecastLocked(deaf bool) {
 		w.more = int64(w.q.line.Ahead(true))
 	}
 	if w.mine == nil && w.q.refused && deaf {
-		w.spread = max(w.table.cfg.Random.Float64(), 0.2) // two of them, and what they take, are less than two MaxPolls
+		w.spread = max(w.table.cfg.Random.Float64(), 0.2) // two such waits with their tries take less than two MaxPolls
 		w.again = w.table.pacing[w.key.Kind].Poll(w.spread)
 	}
 }
@@ -266,7 +266,7 @@ func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
 	case t.first:
 		l := &w.outlook().listener
 		if t.listen && l.Listen(w.table.cfg.Subscriber(w.key.Name), w.wants.Channel()) {
-			return // what was heard before is news
+			return // look reads what the new subscription has received
 		}
 		heard = l.Wake()
 		timer := time.NewTimer(t.in)
@@ -324,7 +324,7 @@ func (w *Waiter[H]) awaitEnd(ctx context.Context, h H) {
 	}
 }
 
-// got tells the queue of a try that brought what w wants, if that was no hold.
+// got tells the queue that a try has brought what w wants, unless that was a hold.
 func (w *Waiter[H]) got(o wire.Outcome) {
 	if w.q == nil {
 		return
@@ -341,7 +341,7 @@ func (w *Waiter[H]) got(o wire.Outcome) {
 
 // leave takes w out of its queue, wherever it stands.
 func (w *Waiter[H]) leave() {
-	if !w.alone && w.q == nil { // only then is w.q nobody else's
+	if !w.alone && w.q == nil { // while alone is set, another goroutine may set w.q
 		return
 	}
 	s := w.shard
