@@ -72,9 +72,8 @@ func MayAdmit[P MemberHold](grants []Grant[P], need, ended int, server string, n
 	return server == "" || !slices.ContainsFunc(grants, func(g Grant[P]) bool { return g.Server == server && g.Hold.Valid() })
 }
 
-// Retake brings a member back into a hold that has lost it. A server that was restarted is
-// empty, so without this the third of three that are restarted one after the other would end
-// the hold.
+// Retake brings a member back into a hold that has lost it. A server that was restarted is empty.
+// So without a Retake, a hold of three members would end when a second server is restarted.
 type Retake struct {
 	Why     renewal.Reason // why the member was lost
 	Server  string         // the run id of the server that voted

@@ -116,7 +116,7 @@ func (l *Line) join(w *waiter) (busy error) {
 // ownedLocked returns which members w's owner has.
 func (l *Line) ownedLocked(w *waiter) (owned []bool) {
 	if !w.SharesOwner {
-		return nil // no other call is there, and w has members only during its own attempt
+		return nil // no other call has this owner, and w has members only during its own attempt
 	}
 	owned = make([]bool, len(l.members))
 	for i, p := range l.members {
@@ -131,7 +131,7 @@ func (l *Line) mayAskLocked(w *waiter, owned []bool) bool {
 	switch {
 	case w.SharesOwner && slices.ContainsFunc(l.asking, w.hasOwnerOf):
 		return false
-	case w.Try: // its owner's in their order, though all are woken
+	case w.Try: // the calls of one owner ask in their order, though all are woken
 		return !w.SharesOwner || w == l.trying[slices.IndexFunc(l.trying, w.hasOwnerOf)]
 	case w == l.waiting[0]:
 		return true

@@ -15,8 +15,8 @@ type Call struct {
 	Owner       owner.Owner
 	SharesOwner bool // other calls may have the same owner and get the lock first
 	Try         bool // it does not wait
-	// MustNotPass: it does not pass calls that wait, but returns what the first of them was told last.
-	// If that one was told nothing yet, it asks.
+	// MustNotPass says that the call does not pass calls that wait, but returns the last result of the
+	// first of them. If that call has no result yet, this call asks.
 	MustNotPass bool
 	// Attempt asks all members once. An error says that there is no majority, and the
 	// AttemptResult says why. Attempt has then released all members that it got.

@@ -8,7 +8,7 @@ import "time"
 type Run struct {
 	Length int           // the most hand-overs of a run
 	Least  int           // a run has at most as many as callers wait, or Least if that is more
-	Brief  time.Duration // a run may have more than that while it is shorter than Brief
+	Brief  time.Duration // a run that is shorter than Brief may have more hand-overs, up to Length
 	Time   time.Duration // no hand-over after this time
 }
 
@@ -46,7 +46,7 @@ func (l *Line[O, H]) isRunOver(now Instant) bool {
 	return all && !l.wasBrief || l.runLength >= l.limits.Length || now > l.runStart.Add(l.limits.Time)
 }
 
-// maxTurns returns how many hand-overs a run may have that is not brief.
+// maxTurns returns how many hand-overs a run that is not brief may have.
 func (l *Line[O, H]) maxTurns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
 
 // Run returns how many hand-overs led to the present hold.

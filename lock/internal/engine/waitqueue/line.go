@@ -391,7 +391,7 @@ func (l *Line[O, H]) removeCaller(c *Caller[O, H]) (orphan H, had bool) {
 func (l *Line[O, H]) Has(o O, h H) bool { return l.groups.findHold(o, h) != nil }
 
 // HoldEnded records that the hold h of that owner has ended. It was released or lost, or
-// its release is pending. The first in line is woken.
+// its release is pending. The first in line is woken if it probes, except in QueueInRedis.
 func (l *Line[O, H]) HoldEnded(o O, h H) Step[O, H] {
 	l.beginStep()
 	if n := l.groups.findHold(o, h); n != nil {

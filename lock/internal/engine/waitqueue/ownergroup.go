@@ -5,7 +5,7 @@ type ownHoldState uint8
 
 const (
 	held    ownHoldState = iota // a caller has it, or must pass it on
-	granted                     // handed over and not taken yet; to held, also if its caller leaves
+	granted                     // handed over and not taken yet; becomes held, also if its caller leaves
 	leaving                     // it is being released or handed over, and cannot be re-entered; then it is removed
 )
 
@@ -13,7 +13,7 @@ const (
 type ownHold[O, H comparable] struct {
 	h       H
 	shared  bool
-	endsRun bool // of leaving: its run is over, so a script ends it that lets other clients have their turn
+	endsRun bool // of leaving: its run is over, so it is ended by a script that lets other clients go first
 	state   ownHoldState
 	group   *ownerGroup[O, H]
 	next    *ownHold[O, H] // of the group; the oldest first
@@ -28,7 +28,7 @@ func (n *ownHold[O, H]) grantee() *Caller[O, H] {
 	return nil
 }
 
-// addHold makes n the hold h of p.
+// addHold makes n the hold h of g.
 func (l *Line[O, H]) addHold(g *ownerGroup[O, H], n *ownHold[O, H], h H, shared bool, s ownHoldState) {
 	*n = ownHold[O, H]{h: h, shared: shared, state: s, group: g}
 	at := &g.holds
@@ -159,7 +159,7 @@ func (s *ownerGroups[O, H]) addCaller(c *Caller[O, H]) *ownerGroup[O, H] {
 	return g
 }
 
-// removeMember takes one from p's members. Without members p is removed.
+// removeMember takes one off g's members, and removes g if it has no members then.
 func (s *ownerGroups[O, H]) removeMember(g *ownerGroup[O, H]) {
 	if g.members--; g.members > 0 {
 		return

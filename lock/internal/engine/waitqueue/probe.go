@@ -88,7 +88,7 @@ type Probe struct {
 	mark        Mark
 	hasAnswer   bool    // the answer counts: the object was not free, and this client has not freed it since
 	isReleasing bool    // there was no answer, but the client is releasing its own hold
-	at          Instant // when it came
+	at          Instant // when the answer came
 	latest      Instant // when to probe without news
 	lease       Instant // the end of the holder's lease; 0 if it is not known
 	after       time.Duration
@@ -98,11 +98,11 @@ type Probe struct {
 	unknowns    int   // unknown outcomes in a row
 
 	hasBegun bool    // there was a probe
-	began    Instant // the last one
+	began    Instant // when the last one began
 
 	heard   Heard
 	newsAt  Instant // when the last message or confirmation was noticed
-	freedAt Instant // when the last message was, or the run ended
+	freedAt Instant // when the last message was noticed, or the run ended
 
 	// the deferral
 	deferTo      uint64 // the deferral ends when this many messages were received

@@ -81,7 +81,7 @@ const (
 	noHold holdAt = iota
 	inUse
 	inHand  // handed to a call that has not taken it; others may have re-entered it
-	nobodys // to be passed on, if nobody else has re-entered it
+	nobodys // to be passed on, if no other call has re-entered it
 	releasing
 	handing
 	handedBad // a hand-over that found nothing
