@@ -92,7 +92,7 @@ func stateOf(err error) string {
 	return ""
 }
 
-// isUnreadable reports whether err says that an answer has come which is none of Redis in RESP2.
+// isUnreadable reports whether err says that an answer has come that Redis does not give in RESP2.
 // redigo, which reads the connections of a program's own pool, has no type for that.
 func isUnreadable(err error) bool {
 	var odd *resp.AnswerError

@@ -22,8 +22,8 @@ type Call struct {
 	Channel Key
 	// Newer says that older servers do not know the command. Scripts work without it there.
 	Newer bool
-	// Undetermined says that Redis 5 and 6 may refuse to write after the command. So the
-	// answer to the removal behind the call shows whether they do.
+	// Undetermined marks a removal after commands whose answers are not deterministic. Redis 5
+	// and 6 may refuse to write then, and only that counts of the answer.
 	Undetermined bool
 }
 

@@ -49,7 +49,7 @@ func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
 			switch m[1] {
 			case "publish", "publish or 'publish'", "command or 'publish'":
 				called["publish"] = true
-			case "...": // what these two are given
+			case "...": // the arguments of these two functions
 				require.Regexp(t, `function (remember|may)\(`, s.Text())
 			case "unpack(call)": // the command that Guard runs needs a right of its own
 				require.Equal(t, script.Guard, s)
@@ -174,7 +174,7 @@ func TestWhatAnswersMean(t *testing.T) {
 	}
 }
 
-// TestRedis5And6ThatReplicateScriptsAreFound by the write behind what differs.
+// TestRedis5And6ThatReplicateScriptsAreFound by the write after commands that are not deterministic.
 func TestRedis5And6ThatReplicateScriptsAreFound(t *testing.T) {
 	calls := diagnosis.Calls(names, false)
 	answers := answer(calls, int64(1), nil)
@@ -190,9 +190,8 @@ func TestRedis5And6ThatReplicateScriptsAreFound(t *testing.T) {
 	require.Contains(t, problems[0].Text, "set lua-replicate-commands yes")
 }
 
-// TestWhoMayDoNothingOfTheFamilyIsMeantNotTo: that is reported as intended. A user with only some of
-// the rights is reported as a mistake.
 func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
+	// A user with no right of the family gets advice. A user with only some of them has a problem.
 	calls := diagnosis.Calls(names, false)
 	but := map[string]any{}
 	for _, command := range commands(diagnosis.Family) {
@@ -236,7 +235,6 @@ func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
 	require.Len(t, diagnosis.Channels(tagged, false), 5)
 }
 
-// TestWhatKeepsAllFromBeingTriedIsSaidOnce.
 func TestWhatKeepsAllFromBeingTriedIsSaidOnce(t *testing.T) {
 	calls := diagnosis.Calls(names, false)
 	for text, want := range map[redis.Error]string{

@@ -114,7 +114,7 @@ func (ck *check) isAnswered(ctx context.Context, what string, err error) bool {
 		return true
 	}
 	switch {
-	case ctx.Err() != nil: // it is the cause
+	case ctx.Err() != nil: // the end of ctx is the cause
 	case isUnreadable(err):
 		ck.report.Problem(fmt.Sprintf("the answer to %s cannot be read: connect to Redis directly, or make the proxy in front of it answer in RESP2 if no client has "+
 			"sent HELLO 3", what), ck.unknown(err))

@@ -35,7 +35,6 @@ func TestNothingIsLoggedButTheTable(t *testing.T) {
 	}
 }
 
-// TestACallThatBypassesTheTableIsFound.
 func TestACallThatBypassesTheTableIsFound(t *testing.T) {
 	faults, used := search(t, "testdata", names(t))
 	require.Len(t, used, 2)

@@ -33,7 +33,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// taken returns what came since the last call, when l has written all.
+// taken waits until l has written all records, and returns those since the last call.
 func (h *handler) taken(l *record.Logger) []slog.Record {
 	l.Drain()
 	h.mu.Lock()
@@ -52,7 +52,7 @@ func attrs(r slog.Record) map[string]any {
 	return m
 }
 
-// values are some for r: the same for the same text.
+// values returns values for the attributes of r. They are the same for the same text.
 func values(r record.Record, text string) []any {
 	var list []any
 	for _, name := range r.Row().Attrs {
@@ -97,7 +97,6 @@ func TestNoRecordComesMoreOftenThanTheTableSays(t *testing.T) {
 	}
 }
 
-// TestManyLocksOrServersMakeFewRecordsAndCostLittleMemory.
 func TestManyLocksOrServersMakeFewRecordsAndCostLittleMemory(t *testing.T) {
 	causes := 10_000
 	if testing.Short() {
@@ -149,7 +148,6 @@ func TestGoodNewsComesOnlyAfterBadNews(t *testing.T) {
 	}
 }
 
-// TestEachServerHasABoundOfItsOwn.
 func TestEachServerHasABoundOfItsOwn(t *testing.T) {
 	h := &handler{}
 	l := record.New(slog.New(h))
@@ -161,7 +159,6 @@ func TestEachServerHasABoundOfItsOwn(t *testing.T) {
 	require.Len(t, h.taken(l), 2)
 }
 
-// TestWhatIsNotDueIsCounted.
 func TestWhatIsNotDueIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &handler{}
@@ -256,7 +253,6 @@ func TestAHandlerThatBlocksCostsBoundedMemory(t *testing.T) {
 	})
 }
 
-// TestALoggerOfManyGoroutinesKeepsTheBound.
 func TestALoggerOfManyGoroutinesKeepsTheBound(t *testing.T) {
 	h := &handler{}
 	l := record.New(slog.New(h))

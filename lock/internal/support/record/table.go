@@ -37,7 +37,7 @@ const (
 	HeldDropped
 	HookPanicked
 	CheckAdvice
-	records // their number and one
+	records // one above the last
 )
 
 // Row describes a Record. Its bound is either After, or Most and Every.
@@ -51,7 +51,7 @@ type Row struct {
 	When   string // for the document, where the text does not say it all
 
 	// At most Most records are written in Every, counted from the first one. If Each is not empty,
-	// the values of these attributes are counted by themselves, but for at most Values of them.
+	// this counts separately for each value of these attributes, but for at most Values of them.
 	Each  []string
 	Most  int
 	Every time.Duration
@@ -60,7 +60,7 @@ type Row struct {
 }
 
 const (
-	// Values is how many values a Logger counts by themselves.
+	// Values is the most values that a Logger counts separately.
 	Values = 100
 	// Suppressed is the name of an attribute: how many records of that Record were not written since
 	// the last one. It is left out if there were none.
@@ -69,7 +69,7 @@ const (
 	day = 24 * time.Hour
 )
 
-// untimed is what a server without TIME means.
+// untimed ends the texts about a server that does not answer TIME.
 const untimed = "so requests have no time limit. A request that arrives late may leave a lock that nobody holds until its lease ends"
 
 // table is never written to.

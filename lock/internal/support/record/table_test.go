@@ -17,7 +17,6 @@ import (
 
 var update = flag.Bool("update-records", false, "write the list of records in lock/SERVICE.md anew")
 
-// TestEachRowIsWhole.
 func TestEachRowIsWhole(t *testing.T) {
 	texts := map[string]bool{}
 	for _, r := range record.All() {
@@ -58,7 +57,6 @@ const (
 	end   = "\n<!-- End -->\n"
 )
 
-// TestTheDocumentHasTheTable.
 func TestTheDocumentHasTheTable(t *testing.T) {
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestTheQueueIsBoundedAndInOrder: the queue behind work that does not end.
+// TestTheQueueIsBoundedAndInOrder: pieces wait in the queue while the work on one has not ended.
 func TestTheQueueIsBoundedAndInOrder(t *testing.T) {
 	var b work.Backlog[int]
 	var did []int

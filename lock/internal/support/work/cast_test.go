@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/work"
 )
 
-// profile is what a profile says of all goroutines.
+// profile returns the profile of all goroutines, as text.
 func profile(t *testing.T) string {
 	var b bytes.Buffer
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 1))

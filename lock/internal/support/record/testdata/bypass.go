@@ -1,4 +1,4 @@
-// Package bypass is what a test must find.
+// Package bypass has calls that a test must find.
 package bypass
 
 import "log/slog"
