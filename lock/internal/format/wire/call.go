@@ -30,7 +30,7 @@ func (c Call) Alone() Call {
 	return c
 }
 
-// published appends the command that publishes, unless it is PUBLISH: nil.
+// published appends the command that publishes. nil stands for PUBLISH, which is not appended.
 func published(all resp.Args, publish any) resp.Args {
 	if publish == nil {
 		return all
@@ -38,8 +38,8 @@ func published(all resp.Args, publish any) resp.Args {
 	return says(all, publish)
 }
 
-// says appends the command that publishes, or a channel: a string, or what says so when it is
-// written.
+// says appends the command that publishes, or a channel. It is a string, or a resp.Argument, which
+// chooses the text when it is written.
 func says(all resp.Args, publish any) resp.Args {
 	if text, ok := publish.(string); ok {
 		return all.Add(text)
@@ -47,10 +47,10 @@ func says(all resp.Args, publish any) resp.Args {
 	return all.AddAny(publish)
 }
 
-// list returns arguments of a call, most of which have room where they are.
+// list returns the arguments of a call, with room for the arguments of most calls.
 func list(values ...any) resp.Args { return resp.ArgsOf(argsSize, values...) }
 
-// argsSize is how long most arguments are together.
+// argsSize is the room in bytes, see list.
 const argsSize = 192
 
 // Milliseconds returns a duration in the form for scripts.
@@ -82,7 +82,7 @@ func flag(b bool) int {
 	return 0
 }
 
-// numbers reads an answer of so many integers.
+// numbers reads an answer of len(into) integers. It returns false for another answer.
 func numbers(reply resp.Reply, into ...*int64) bool {
 	values := reply.Numbers()
 	if len(values) != len(into) {

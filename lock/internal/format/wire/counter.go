@@ -28,7 +28,7 @@ func (o Once) Call() Call {
 	return Call{Script: o.Script, Keys: 2 + len(o.Keys), Args: published(all, o.Publish)}
 }
 
-// SemaphoreUndo undoes the request with that result.
+// SemaphoreUndo undoes the request whose result has the key result.
 func SemaphoreUndo(name, result string, keep time.Duration, publish any) Call {
 	return Call{Script: script.SemaphoreUndo, Keys: 2, Args: published(list(name, result, keys.SemaphoreChannel(name), Milliseconds(keep)), publish)}
 }

@@ -46,16 +46,16 @@ func (f FairTake) Call() Call {
 // FairQueue is what an answer of fair_take or fair_sign says of the queue.
 type FairQueue struct {
 	TTL         time.Duration // what is left of the holder's lease, FairNoTTL or FairFree
-	First, Sign string        // who comes next, and its sign of life
+	First, Sign string        // the first field in the queue, and its sign of life
 	Foreign     bool          // the holder is another library's
 }
 
-// Refusal is the Outcome of who does not get the lock. It says nothing of when it may be free,
-// because that is for the first in the queue alone.
+// Refusal is the Outcome of a call that does not get the lock. It does not say when the lock may be
+// free, because only the first in the queue needs that.
 func (q FairQueue) Refusal() Outcome {
 	o := Outcome{Result: Refused, TTL: q.TTL, Next: -1}
 	if q.TTL == FairFree {
-		o.TTL = 0 // nothing but those in the queue is to be waited for
+		o.TTL = 0 // only the waiters in the queue keep the call from the lock
 	}
 	if q.Foreign {
 		o.By = Foreign
@@ -161,7 +161,7 @@ func Sign(n uint64, period time.Duration) string {
 	return strconv.FormatUint(n, 10) + rest(period)
 }
 
-// rest is what follows the number in a sign of life.
+// rest returns the part of a sign of life behind the number.
 func rest(period time.Duration) string { return "/" + strconv.FormatInt(Milliseconds(period), 10) }
 
 // PeriodOf is the period that a sign names: from 1 ms to longest, and longest if it names none.

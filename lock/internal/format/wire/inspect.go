@@ -36,10 +36,10 @@ type Key struct {
 	TTL     time.Duration // -1 if it never expires
 	Foreign bool          // it is a string with a TTL, the lock of another library
 	Fields  []Field       // of a hash, in Redis' order
-	More    bool          // there may be more: of many these were drawn
+	More    bool          // there may be more: these were drawn at random
 }
 
-// Field is one of a hash.
+// Field is a field of a hash.
 type Field struct{ Name, Value string }
 
 // Holders returns the names of the fields, without the field for the mode of a RWMutex.
@@ -94,8 +94,8 @@ const (
 // UptimeAnswer is the answer of uptime.
 type UptimeAnswer struct {
 	Up          time.Duration // in whole seconds
-	Server      string        // the run's id
-	Replication string        // its id
+	Server      string        // the run id
+	Replication string        // the replication id
 	State       State
 }
 

@@ -15,7 +15,7 @@ type Acquire struct {
 	Lease         time.Duration
 	Least         int64         // token
 	More          int64         // tokens that are reserved for later holders
-	Again         time.Duration // a caller that hears of no release tries again in that time; 0: it hears
+	Again         time.Duration // a caller that no message reaches tries again in that time; 0: messages reach it
 }
 
 // Call is acquire.
@@ -33,8 +33,8 @@ func (a Acquire) Call() Call {
 // because Redisson holds it.
 const byStranger = 2
 
-// ReadAcquire reads the answer of acquire, handoff, rw_read and rw_write. op is what the error says that
-// Redis was asked for.
+// ReadAcquire reads the answer of acquire, handoff, rw_read and rw_write. An error names op as the
+// operation that Redis was asked for.
 func ReadAcquire(op string, reply resp.Reply) Outcome {
 	values := reply.Numbers()
 	if len(values) != 2 && len(values) != 3 {
@@ -77,10 +77,10 @@ type Handoff struct {
 // EndOfRun says that a hand-over is the last of a run. The script then releases the lock instead
 // if others wait.
 type EndOfRun struct {
-	Ours    int64 // subscriptions of this client's own, which do not count
+	Ours    int64 // this client's own subscriptions, which do not count
 	Publish any
-	Await   time.Duration // for how long one that no message reaches is waited for
-	Anyway  bool          // it is released whoever waits
+	Await   time.Duration // the longest wait for a waiter that no message reaches
+	Anyway  bool          // the lock is released in any case
 }
 
 // Call is handoff.
@@ -118,7 +118,7 @@ func Reenter(name, field string, count int32, lease time.Duration) Call {
 	return Call{Script: script.Reenter, Keys: 1, Args: list(name, field, count, Milliseconds(lease))}
 }
 
-// Release releases a whole hold. It copies field.
+// Release releases a hold with all its counts. It copies field.
 func Release(name string, field []byte, publish any) Call {
 	var room [128]byte
 	all := list(name).AddBytes(field).AddBytes(keys.AppendChannel(room[:0], name))

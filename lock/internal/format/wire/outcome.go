@@ -9,7 +9,7 @@ import (
 
 // Outcome says how a call that takes something ended: a script that was answered, one that was not,
 // or a call that did not come to a script. It travels unchanged from the reader of the answer to
-// package lock, which makes the error for the user of it.
+// package lock, which makes an error for the user from it.
 type Outcome struct {
 	Result Result
 	End    End
@@ -26,7 +26,7 @@ type Outcome struct {
 	By  Holder        // of Refused
 
 	Wanted int64         // permits, or replicas of NotReplicated; 0 if a lock was wanted
-	Taken  int64         // so many of them
+	Taken  int64         // how many of them there were
 	Free   int64         // how many others can still take
 	Next   time.Duration // of Refused: when what was wanted may be free although no message says so; below 0 if that is not known
 }
@@ -59,7 +59,7 @@ const (
 	ByClose              // its client closes
 )
 
-// Holder says who has a lock that was refused.
+// Holder is the holder of a lock that was refused.
 type Holder uint8
 
 const (
@@ -69,7 +69,7 @@ const (
 	Stranger               // Redisson
 )
 
-// OddAnswer is the Outcome of a script for op whose answer is none that the script gives.
+// OddAnswer is the Outcome of a script for op with an answer that the script does not give.
 func OddAnswer(op string, answer any) Outcome {
 	return Outcome{Result: Unknown, Op: op, Cause: fmt.Errorf("unexpected answer %.100q", fmt.Sprint(answer))}
 }

@@ -10,7 +10,7 @@ import (
 
 // PermitTake takes permits whose leases end.
 type PermitTake struct {
-	Name, IDs string // what the ids begin with
+	Name, IDs string // IDs is the beginning of the permits' ids
 	N         int64
 	Fewer     bool // as many as are free will do
 	Lease     time.Duration
