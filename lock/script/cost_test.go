@@ -20,17 +20,17 @@ import (
 // cost is a call of a script to measure, in a Redis with many other holders or waiters.
 type cost struct {
 	script *script.Script
-	there  string // the name of these others
-	fill   string // Lua that puts them there: n is their number, name the lock's
+	there  string // what these others are
+	fill   string // Lua that puts them there: n is their number, name the key of the lock
 	keys   []string
 	args   []any
 	// per returns an argument, or a key, for each of n. With it the cost of a call may grow with n.
 	per    func(i int) any
 	perKey bool
-	// walks are commands that Redis itself carries out in a time that grows with their number.
+	// walks are commands whose time in Redis grows with the number of the others.
 	walks []string
-	why   string // they are there, or the cost is shared
-	every int    // a call costs so much once in n / every calls; 0: in each
+	why   string // why the script calls walks, or why their cost is acceptable
+	every int    // one of n / every calls has this cost; 0: each call
 }
 
 const (
@@ -161,7 +161,7 @@ func costs() []cost {
 				},
 			)
 			through := cost{script: script.FairTake, there: what + ", all looked through", fill: lock + fill, keys: append(fairKeys, keys.Counter), args: fairTake("0 a")}
-			if !strings.Contains(fill, "@") { // one that is all ours is looked through if it is short
+			if !strings.Contains(fill, "@") { // a queue with only our waiters is not read if it is long
 				through.walks, through.every, through.why = []string{"lrange"}, 16, "the longer the queue is, the more seldom it is looked through"
 			}
 			all = append(all, through)
@@ -176,12 +176,12 @@ func costs() []cost {
 	})
 }
 
-// walkers are commands that look at all of a key, whatever is asked of them.
+// walkers are commands that may read a whole key.
 var walkers = []string{"hgetall", "hkeys", "hvals", "lrange", "lrem", "linsert", "keys", "smembers", "sort", "hscan"}
 
 var stat = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+),usec=(\d+)`)
 
-// asks are calls of walkers that look at one element at most, and of the clock.
+// asks removes calls of walkers that read at most one element, and the question for the clock.
 var asks = strings.NewReplacer(
 	"may('lrem', counter, 1, '')", "nil",
 	"may('linsert', counter, 'before', '', '') or may('lrange', queue, 0, 0)", "nil",
@@ -189,8 +189,8 @@ var asks = strings.NewReplacer(
 	"local time = redis.pcall('time')", "local time = {err = 'the clock is the argument'}", // of fair_release
 )
 
-// commands carries a script out where there are n, and returns how often it called which
-// commands, and how long Redis took.
+// commands runs the script among n others. It returns how often the script called each command, and
+// how long Redis took.
 func (c cost) commands(t *testing.T, conn redis.Conn, n int) (calls map[string]int, usec int) {
 	t.Helper()
 	fixture.DoOn(t, conn, "FLUSHALL")
@@ -242,10 +242,9 @@ func total(calls map[string]int) (n int) {
 	return n
 }
 
-// TestWhatAScriptCostsIsBounded: however many others are there, or have been, and whatever
-// they have written. What grows with a script's own arguments grows no faster than those.
-// With -v it prints the table: the commands that a script calls, which is exact, and the
-// time that Redis takes, in us.
+// TestWhatAScriptCostsIsBounded, no matter how many others are or were there, and what they have
+// written. A cost that grows with the script's own arguments grows no faster than their number. With
+// -v the test prints the exact number of commands that a script calls, and the time of Redis in us.
 func TestWhatAScriptCostsIsBounded(t *testing.T) {
 	conn := fixture.Dial(t, fixture.Server(t))
 	seen := map[string]bool{}
@@ -265,7 +264,7 @@ func TestWhatAScriptCostsIsBounded(t *testing.T) {
 			t.Logf("%v: %v commands, %v us", sizes, n, usec)
 			for _, command := range walkers {
 				if command == "hscan" && !fixture.HasAbilities(t, redistest.RandomFields) {
-					continue // from somewhere, a page at a time
+					continue // HSCAN replaces HRANDFIELD, and reads a page
 				}
 				if !slices.Contains(c.walks, command) {
 					require.Zero(t, last[command], "%s looks at all", command)

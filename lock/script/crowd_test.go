@@ -17,12 +17,12 @@ import (
 type crowd struct {
 	t    *testing.T
 	conn redis.Conn
-	text func(string) string // what becomes of a script before it is sent
+	text func(string) string // changes a script before it is sent
 }
 
 const crowded = "crowded"
 
-// server60 is what a script meets on a server before 6.2, which has no HRANDFIELD.
+// server60 changes a script as if its server were older than 6.2, which has no HRANDFIELD.
 func server60(text string) string { return strings.ReplaceAll(text, "'hrandfield'", "'hrandfield62'") }
 
 // unpermitted changes a script as if its user had no right to HRANDFIELD and HSCAN.
@@ -39,7 +39,7 @@ func (c *crowd) do(command string, args ...any) any {
 	return fixture.DoOn(c.t, c.conn, command, args...)
 }
 
-// read lets n more read, whose names begin so; without a lease they are dead.
+// read adds n readers, whose fields begin with begin. Without a lease they are dead.
 func (c *crowd) read(begin string, n int, lease int) {
 	c.t.Helper()
 	c.do("EVAL", `
@@ -123,7 +123,7 @@ func TestADeadCrowdDoesNotKeepTheLock(t *testing.T) {
 	}
 }
 
-// TestARefusedReaderLooksForTheDeadToo: it is kept out by a writer that waits.
+// TestARefusedReaderLooksForTheDeadToo: a waiting writer keeps the reader out.
 func TestARefusedReaderLooksForTheDeadToo(t *testing.T) {
 	c := newCrowd(t, strings.Clone)
 	c.read("dead:1", 1000, 0)
@@ -161,8 +161,8 @@ func TestALivingCrowdIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestWhenTheCrowdIsOneNoMoreTheLongestCounts: refused tries find the dead among the living,
-// and then the lock lives no longer than those.
+// TestWhenTheCrowdIsOneNoMoreTheLongestCounts: refused tries find the dead readers among the
+// living, and then the lock lives no longer than the living.
 func TestWhenTheCrowdIsOneNoMoreTheLongestCounts(t *testing.T) {
 	for name, text := range map[string]func(string) string{"HRANDFIELD": strings.Clone, "HSCAN": server60} {
 		t.Run(name, func(t *testing.T) {
@@ -184,9 +184,9 @@ func TestWhenTheCrowdIsOneNoMoreTheLongestCounts(t *testing.T) {
 	}
 }
 
-// TestRedissonsReentriesCount: its reader has a timeout for each entry, the longest of them
-// anywhere. So it lives as long as any of them, in a crowd and without one; and the lock is
-// not shortened where there are more than a script looks at.
+// TestRedissonsReentriesCount: a reader of Redisson has a timeout for each entry, and any of them may
+// be the longest. So the reader lives as long as any of them, in a crowd and without one. If there are
+// more timeouts than a script looks at, the TTL of the lock is not shortened.
 func TestRedissonsReentriesCount(t *testing.T) {
 	const java = "java:7"
 	for _, n := range []int{0, 1000} {
@@ -220,7 +220,7 @@ func TestRedissonsReentriesCount(t *testing.T) {
 	require.Greater(t, c.left(), int64(hour+100_000), "whether it lives is not known")
 }
 
-// TestACountThatIsNoneKeepsNoLock: somebody else may have put anything there.
+// TestACountThatIsNoneKeepsNoLock: other programs may have written any count.
 func TestACountThatIsNoneKeepsNoLock(t *testing.T) {
 	for _, count := range []string{"1000000000", "999999999999999", "1e300", "inf", "nan", "-1", "text", "0x10", "1.0", ""} {
 		c := newCrowd(t, strings.Clone)

@@ -10,8 +10,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TestWhatOthersWroteIsCut: a client gives up a connection on which an answer is larger than
-// it can be, and a neighbour who fills one key must not end the connection of all locks.
+// TestWhatOthersWroteIsCut: a client closes a connection if an answer is larger than it can be. A
+// program that fills one key must not end the connection of all locks.
 func TestWhatOthersWroteIsCut(t *testing.T) {
 	c := newCrowd(t, func(text string) string { return text })
 	long := strings.Repeat("x", 1<<20)

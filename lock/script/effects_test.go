@@ -9,10 +9,9 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// strict is what stands before a script to have it run as Redis 5 and 6 do with
-// lua-replicate-commands no: behind a command whose answer may differ on a replica nothing may
-// be written, unless the script has said before its first write that its effects are
-// replicated.
+// strict precedes a script that is to run as on Redis 5 and 6 with lua-replicate-commands no. After
+// a command whose answer may differ on a replica, such a server refuses writes, unless the script
+// has said before its first write that its effects are replicated.
 const strict = `
 local real, effects, asked, wrote = redis, false, false, false
 local redis = setmetatable({}, {__index = real})

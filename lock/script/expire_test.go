@@ -14,9 +14,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// older is what stands before a script to have it run as Redis 5 and 6 do with
-// lua-replicate-commands no: after TIME nothing may be written unless the script has
-// said before that its effects are replicated.
+// older precedes a script that is to run as on Redis 5 and 6 with lua-replicate-commands no. After
+// TIME such a server refuses writes, unless the script has said before that its effects are
+// replicated.
 const older = `
 local real, effects, asked = redis, false, false
 local redis = setmetatable({}, {__index = real})
@@ -39,7 +39,7 @@ redis.call = function(command, ...)
 end
 `
 
-// newer has replicate_commands no more, which Redis 7 says is of no use.
+// newer removes replicate_commands, which Redis 7 calls deprecated.
 const newer = `
 local redis = setmetatable({replicate_commands = false}, {__index = redis})
 `
@@ -56,7 +56,7 @@ func TestAScriptMayWriteThoughItAskedForTheTime(t *testing.T) {
 		require.Equal(t, "OK", reply, name)
 		require.Equal(t, []byte("v"), fixture.Do(t, s, "GET", name))
 	}
-	// The text before it refuses a write after TIME.
+	// older does refuse a write after TIME.
 	conn := fixture.Dial(t, s)
 	_, err := conn.Do("EVAL", older+"redis.pcall('time')"+write, 1, "k", "v")
 	require.ErrorContains(t, err, "not allowed after non deterministic")

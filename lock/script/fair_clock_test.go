@@ -14,8 +14,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TestAFairReleaseGoesByTheServersClock: a client whose clock is ahead of Redis' sweeps no
-// waiter of Redisson that may still stand there, and wakes it.
+// TestAFairReleaseGoesByTheServersClock: a client whose clock is ahead of the server's must not sweep
+// a waiter of Redisson's whose time is not over.
 func TestAFairReleaseGoesByTheServersClock(t *testing.T) {
 	conn := fixture.Dial(t, fixture.Server(t))
 	clock, err := redis.Int64s(conn.Do("TIME"))

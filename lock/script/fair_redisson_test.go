@@ -17,8 +17,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// What a fair lock of Redisson's does to Redis, in our words. KEYS: the lock, its
-// queue, the scores. Messages go to lists here, where a test finds them.
+// These scripts do what Redisson's fair lock does to Redis. KEYS are the lock, its queue and the
+// scores. A message is pushed to a list here, where a test finds it.
 const (
 	javaSweep = `
 		local function sweep(now)
@@ -40,8 +40,8 @@ const (
 		end
 		local me, now, wait = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 		`
-	// javaFairTake, of a thread that waits for ARGV[4] at most, answers nil, or for how long its thread sleeps at most; it
-	// sleeps until a message if that is negative.
+	// javaFairTake is of a thread that waits for at most ARGV[4]. It answers nil if it took the lock,
+	// else how long the thread sleeps at most. If that is negative, the thread sleeps until a message.
 	javaFairTake = javaSweep + `
 		sweep(now)
 		if redis.call('exists', KEYS[1]) == 0
@@ -77,7 +77,7 @@ const (
 		redis.call('del', KEYS[1])
 		tell()
 		return 1`
-	// javaFairLeave is of a thread that waits no more.
+	// javaFairLeave is of a thread that stops waiting.
 	javaFairLeave = javaSweep + `
 		local behind = false
 		for _, other in ipairs(redis.call('lrange', KEYS[2], 0, -1)) do
@@ -91,8 +91,8 @@ const (
 		return 1`
 )
 
-// fairGraceMS is how long Redisson waits for one of ours that died, with an
-// IOTimeout of a second; fairSkewMS is by how much clocks differ.
+// fairGraceMS is how long Redisson waits for a dead waiter of ours, with an IOTimeout of a
+// second. fairSkewMS is by how much clocks differ.
 const (
 	fairGraceMS    = 11_000
 	fairPatienceMS = 300_000
@@ -110,9 +110,9 @@ type fairStory struct {
 	now     int64  // ms
 	all     []*fairActor
 	holder  *fairActor
-	lease   int64 // end of the holder's; parked while it renews
-	free    int64 // since when the lock is free, if it is, and the same is first
-	longest int64 // how long a living waiter stood first at a free lock behind dead ones of ours
+	lease   int64 // when the holder's lease ends; parked while the holder renews it
+	free    int64 // of a free lock: since when it has been free with the same first waiter
+	longest int64 // the longest time that a living waiter waited for a free lock, behind dead waiters of ours
 	turns   int
 	queued  []string // as the last script left the queue
 	healthy bool     // no holder dies
@@ -123,13 +123,13 @@ type fairActor struct {
 	java, dead bool
 	field      string
 	skew       int64 // of its clock
-	wait       int64 // for how long one of Redisson's waits at most, as its caller says
+	wait       int64 // how long a waiter of Redisson's waits at most, as its caller says
 	next       int64 // when it does something
 	came, died int64
 	asked      int64 // when it last tried
-	covered    int64 // when one of ours that lived was last ahead of it
+	covered    int64 // when a living waiter of ours was last ahead of it
 
-	// of ours
+	// of a waiter of ours
 	signs       int
 	first, sign string
 	missed      int
@@ -164,14 +164,14 @@ func (f *fairStory) living(field string) *fairActor {
 // run runs a script for a, and checks its effects on the others.
 func (f *fairStory) run(a *fairActor, text string, keys int, args ...any) any {
 	calls := [][]any{{"PTTL", f.key}}
-	if f.holder != nil { // its TTL is that of the story
+	if f.holder != nil { // the lock has its TTL by the story's time
 		rest := int64(25_000)
 		if f.lease != parked {
 			rest = max(f.lease-f.now, 1)
 		}
 		calls[0] = []any{"PEXPIRE", f.key, rest}
 	}
-	for _, key := range f.keys()[1:4] { // it ends by the story's time, not by ours
+	for _, key := range f.keys()[1:4] { // these keys must not expire by the server's time
 		calls = append(calls, []any{"PERSIST", key})
 	}
 	calls = append(calls,
@@ -199,14 +199,14 @@ func (f *fairStory) run(a *fairActor, text string, keys int, args ...any) any {
 	for i, field := range before {
 		b, in := f.living(field), slices.Contains(after, field)
 		if !in {
-			f.free = max(f.free, f.now) // another may be first now
+			f.free = max(f.free, f.now) // another waiter may be first now
 		}
 		if b == nil || b == a {
 			continue
 		}
 		if !b.java {
 			require.True(f.t, in, "%v: one of ours, which lives, was taken out of the queue, %d of %d", a, i, len(before))
-		} else if !in && b.covered > 0 { // else it is Redisson's own doing
+		} else if !in && b.covered > 0 { // else no waiter of ours was ahead of it
 			require.GreaterOrEqual(f.t, f.now-b.covered, min(b.wait, fairPatienceMS)-fairSkewMS, "one of Redisson's was dropped too early")
 		}
 	}
@@ -229,7 +229,7 @@ func (f *fairStory) run(a *fairActor, text string, keys int, args ...any) any {
 
 func (f *fairStory) channel() string { return f.key + ":channel" }
 
-// try lets a try to get the lock.
+// try makes a try to get the lock.
 func (f *fairStory) try(a *fairActor) {
 	before := f.queued
 	var got bool
@@ -261,15 +261,15 @@ func (f *fairStory) try(a *fairActor) {
 	case 0: // a long hold
 		a.next = f.now + 200_000 + f.rng.Int64N(700_000)
 	case 1: // it dies, and its lease ends
-		if !f.healthy && f.java != "3.13" { // whose waiters may sleep for ever then
+		if !f.healthy && f.java != "3.13" { // waiters of 3.13 may sleep for ever then
 			f.lease = f.now + 30_000
 			a.next, a.dead = f.lease, true
 		}
 	}
 }
 
-// tryOurs is what a FairMutex does: it gives a sign each two seconds, and names
-// the first if that one has given none for three times.
+// tryOurs does what a FairMutex does. It gives a sign every two seconds, and names the first waiter
+// if that waiter has missed three signs.
 func (f *fairStory) tryOurs(a *fairActor) bool {
 	a.signs++
 	dead, deadSign := "", ""
@@ -332,7 +332,7 @@ func (f *fairStory) forget(a *fairActor) {
 // arrive adds a waiter.
 func (f *fairStory) arrive(java bool) *fairActor { return f.arriveFor(java, fairPatienceMS) }
 
-// arriveFor adds one that waits for so long at most, if it is Redisson's.
+// arriveFor adds a waiter. If it is Redisson's, it waits for at most wait.
 func (f *fairStory) arriveFor(java bool, wait int64) *fairActor {
 	n := f.rng.Uint32()
 	a := &fairActor{java: java, field: fmt.Sprintf("java:%d", n), came: f.now, wait: wait, skew: f.rng.Int64N(fairSkewMS) - fairSkewMS/2}
@@ -344,8 +344,8 @@ func (f *fairStory) arriveFor(java bool, wait int64) *fairActor {
 	return a
 }
 
-// step goes to when the next actor does something, and lets it, but not beyond
-// until.
+// step moves the time to the next action of an actor, but not beyond until, and performs the
+// action.
 func (f *fairStory) step(until int64) {
 	next := until
 	var who *fairActor
@@ -365,7 +365,7 @@ func (f *fairStory) step(until int64) {
 	}
 }
 
-// judge checks that a free lock is had by the first that lives.
+// judge checks that the first living waiter gets a free lock in time.
 func (f *fairStory) judge() {
 	if f.holder != nil {
 		return
@@ -375,9 +375,8 @@ func (f *fairStory) judge() {
 		if a := f.living(field); a != nil {
 			waits := f.now - max(since, a.came)
 			if a.java {
-				// Redisson sweeps every dead waiter when its time is over. It asks
-				// again when it is told, or after the remaining lease or time that
-				// the last answer gave.
+				// Redisson sweeps each dead waiter when its time is over. A waiter of Redisson's
+				// asks again after a message, or after the remaining time in its last answer.
 				limit += fairGraceMS + fairSkewMS
 				if a.next != parked && a.asked-max(since, a.came) <= limit {
 					return
@@ -389,17 +388,17 @@ func (f *fairStory) judge() {
 		}
 		i := slices.IndexFunc(f.all, func(b *fairActor) bool { return b.field == field })
 		if f.all[i].java {
-			return // it is waited for as ever
+			return // Redisson waits for it until its time is over
 		}
 		since = max(since, f.all[i].died)
-		limit += 9_000 // ours that live pass those that died one by one
+		limit += 9_000 // living waiters of ours pass the dead ones one by one
 	}
 }
 
 // TestOursAndRedissonsFairWaitersInOneQueue draws stories with long holds, deaths and
-// clocks that differ. A living waiter of ours never loses its place, and one of Redisson's
-// not before its time. Living waiters are served in order, and none waits long for a
-// free lock.
+// clocks that differ. A living waiter of ours never loses its place. A living waiter of Redisson's
+// does not lose it before its time is over. Living waiters are served in order, and none waits long
+// for a free lock.
 func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -436,7 +435,7 @@ func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 					}
 					switch f.rng.IntN(6) {
 					case 0:
-						// One of Redisson's that died costs all 300 s, or a multiple.
+						// A dead waiter of Redisson's costs the others 300 s, or a multiple.
 						if dead < 3 && (!a.java || f.rng.IntN(4) == 0) {
 							a.dead, a.died = true, f.now
 						}
@@ -444,7 +443,7 @@ func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 						f.leave(a)
 					}
 				}
-				// The dead are forgotten when they are out of the queue.
+				// The story forgets a dead waiter that is out of the queue.
 				queue := f.queued
 				f.all = slices.DeleteFunc(f.all, func(a *fairActor) bool {
 					return a.dead && a != f.holder && !slices.Contains(queue, a.field)
@@ -456,7 +455,7 @@ func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 	}
 }
 
-// TestRedissonWaitsSecondsForDeadFairWaitersOfOurs, for several in a row, too.
+// TestRedissonWaitsSecondsForDeadFairWaitersOfOurs, also for several in a row.
 func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -470,7 +469,7 @@ func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
 				f.arrive(false)
 			}
 			j := f.arrive(true)
-			for end := f.now + 1_200_000; f.now < end; { // ours live for long
+			for end := f.now + 1_200_000; f.now < end; { // our waiters live for long
 				f.step(end)
 			}
 			require.Contains(t, f.queued, j.field)
@@ -488,8 +487,8 @@ func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
 	}
 }
 
-// TestALongWaitLosesNoFairWaiterItsPlace: a newcomer of Redisson's sweeps when one
-// has got the lock, whatever became of the scores in all that time.
+// TestALongWaitLosesNoFairWaiterItsPlace: after a waiter has got the lock, a new waiter of Redisson's
+// sweeps. The scores have changed during the long wait.
 func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -519,10 +518,10 @@ func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
 			holds = []int64{1_000, 290_000}
 		}
 		for _, hold := range holds {
-			for _, later := range []int64{0, 5_000, 25_000} { // no longer than the lease that the first one found
+			for _, later := range []int64{0, 5_000, 25_000} { // no longer than the lease that the first waiter found
 				what := fmt.Sprint(ahead, " held for ", hold, " came ", later, " later")
 				f := newFairStory(t, fixture.Server(t), uint64(later), "4.7")
-				f.healthy = true // a waiter behind one that died may sleep for long
+				f.healthy = true // a waiter behind a dead holder may sleep for long
 				holder := f.arrive(true)
 				holder.next = parked
 				var java, ours []*fairActor
@@ -561,8 +560,8 @@ func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
 	}
 }
 
-// TestADeadFairWaiterBehindShortWaitsOfRedissons costs those behind it no more than the time
-// for which these wanted to wait.
+// TestADeadFairWaiterBehindShortWaitsOfRedissons: the waiters behind the dead one wait no longer than
+// the short waits ahead of it add.
 func TestADeadFairWaiterBehindShortWaitsOfRedissons(t *testing.T) {
 	f := newFairStory(t, fixture.Server(t), 1, "4.7")
 	holder := f.arrive(true)
@@ -593,8 +592,8 @@ func TestADeadFairWaiterBehindShortWaitsOfRedissons(t *testing.T) {
 	require.Equal(t, j, f.holder)
 }
 
-// TestANewcomerOfRedissonsNeverSleepsForEver: the last in the queue has a score
-// that is not past, though it may be dead, while one of ours that lives is ahead.
+// TestANewcomerOfRedissonsNeverSleepsForEver: while a living waiter of ours is in the queue, the score
+// of the last waiter is not past, even if that waiter is dead.
 func TestANewcomerOfRedissonsNeverSleepsForEver(t *testing.T) {
 	f := newFairStory(t, fixture.Server(t), 1, "4.7")
 	f.arrive(true).next = parked
@@ -621,13 +620,13 @@ func TestAFairWaiterKeepsTheForemostOfItsPlaces(t *testing.T) {
 	take("ours:1:1")
 	take("ours:1:3", "ours:1:1") // the request with ours:1:2 is late
 	take("other:1:1")
-	take("ours:1:2", "ours:1:1") // it gets a place at the end
+	take("ours:1:2", "ours:1:1") // this request gets a place at the end
 	require.Equal(t, []string{"ours:1:3", "other:1:1", "ours:1:2"}, f.queued)
 	take("ours:1:4", "ours:1:1", "ours:1:2", "ours:1:3")
 	require.Equal(t, []string{"ours:1:4", "other:1:1"}, f.queued)
 }
 
-// TestASignOfOneThatRedissonSweptIsForgotten, so that the number of signs stays true.
+// TestASignOfOneThatRedissonSweptIsForgotten, so that the number of signs stays right.
 func TestASignOfOneThatRedissonSweptIsForgotten(t *testing.T) {
 	f := newFairStory(t, fixture.Server(t), 1, "4.7")
 	f.arrive(true).next = parked
@@ -667,7 +666,7 @@ func TestPlacesThatAreGivenUpTogetherLeaveWhatOneByOneLeaves(t *testing.T) {
 		for i := range n {
 			field := fmt.Sprint("field ", i)
 			leaves := rng.IntN(2) == 0
-			signs := leaves || rng.IntN(3) > 0 // those of Redisson give none
+			signs := leaves || rng.IntN(3) > 0 // waiters of Redisson's give none
 			for k := range 2 {
 				keys := keysOf(k)
 				fixture.DoOn(t, c, "RPUSH", keys[1], field)

@@ -14,7 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// fairQueue is a fair mutex that another has, and its queue.
+// fairQueue is a fair mutex that another client holds, and its queue.
 type fairQueue struct {
 	t    *testing.T
 	conn redis.Conn
@@ -42,7 +42,7 @@ func (q *fairQueue) take(field string, n int) []any {
 	return q.run(script.FairTake, append(fairKeys, keys.Counter), field, 30_000, 1, q.now, 300_000, fmt.Sprint(n, "/2000"), "", "", 100_000, "channel", "publish", 12_000, 0)
 }
 
-// sign sends fair_sign, and returns for which of the waiters nothing was done: 1.
+// sign sends fair_sign. It returns a digit for each waiter: 1 if nothing was done for it.
 func (q *fairQueue) sign(places ...any) (left string) {
 	args := append([]any{q.now, 300_000, 100_000, 12_000, "/2000"}, places...)
 	return string(q.run(script.FairSign, fairKeys, args...)[3].([]byte))
@@ -98,8 +98,8 @@ func TestASignOfLifeGivesNobodyAPlace(t *testing.T) {
 	require.Equal(t, []any{[]byte("b:1:1")}, fixture.DoOn(t, q.conn, "LRANGE", fairKeys[1], 0, -1))
 }
 
-// TestWhereRedissonWaitsNoSignIsGivenAlone: its scores depend on all before them. It may have swept as
-// many of ours as it has waiters, so that the numbers agree.
+// TestWhereRedissonWaitsNoSignIsGivenAlone: the score of a Redisson waiter depends on all scores before
+// it. Redisson may have swept as many of our waiters as it has itself, so that the counts are equal.
 func TestWhereRedissonWaitsNoSignIsGivenAlone(t *testing.T) {
 	for _, swept := range []bool{false, true} {
 		q := newFairQueue(t)
@@ -136,7 +136,7 @@ func TestAQueueOfTheDeadEndsAlsoAfterSigns(t *testing.T) {
 	require.NotEqualValues(t, -1, fixture.DoOn(t, q.conn, "PTTL", fairKeys[1]))
 }
 
-// TestASignOfLifeNeedsNoMemory: without one a waiter that lives is passed over.
+// TestASignOfLifeNeedsNoMemory: without a sign a living waiter would be passed over.
 func TestASignOfLifeNeedsNoMemory(t *testing.T) {
 	q := newFairQueue(t)
 	q.take("a:1:1", 1)

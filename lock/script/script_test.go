@@ -44,8 +44,8 @@ func TestScriptsUseNoCommandWithClientTime(t *testing.T) {
 	}
 }
 
-// TestOnlyScriptsThatExpireAskForTheTime: others would have to say what becomes of them
-// where it is not permitted.
+// TestOnlyScriptsThatExpireAskForTheTime: other scripts would need a rule for servers that do not
+// permit TIME.
 func TestOnlyScriptsThatExpireAskForTheTime(t *testing.T) {
 	expiring := 0
 	for _, s := range script.All() {
@@ -62,7 +62,7 @@ func TestOnlyScriptsThatExpireAskForTheTime(t *testing.T) {
 	require.Equal(t, 28, expiring)
 }
 
-// TestNoPieceOfAScriptStandsInAnother: it stands before both, in a file of its own.
+// TestNoPieceOfAScriptStandsInAnother: code of two scripts is in a file of its own, which precedes both.
 func TestNoPieceOfAScriptStandsInAnother(t *testing.T) {
 	const most = 7 // lines
 	files, err := filepath.Glob("*.lua")
@@ -110,8 +110,8 @@ func TestArgumentsAreNamed(t *testing.T) {
 	}
 }
 
-// TestRenewSaysOfEachKeyWhetherItIsHeld runs the script as it is and as a Redis older than 7 runs
-// it, to which the option that it tries is unknown.
+// TestRenewSaysOfEachKeyWhetherItIsHeld runs the script as it is, and as on a Redis before 7, which
+// does not know the option GT.
 func TestRenewSaysOfEachKeyWhetherItIsHeld(t *testing.T) {
 	text := script.Renew.Text()
 	old := strings.ReplaceAll(text, "'gt'", "'unknown'")

@@ -26,7 +26,6 @@ func acquireOn(t testing.TB, conn redis.Conn, debts ...any) int64 {
 	return reply[2]
 }
 
-// TestARefusalSaysWhoseTheFieldIs.
 func TestARefusalSaysWhoseTheFieldIs(t *testing.T) {
 	conn := fixture.Dial(t, fixture.Server(t))
 	const id = "8743c9c0-0795-4907-87fd-6c719a6b4586"

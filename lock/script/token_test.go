@@ -23,7 +23,7 @@ type minter struct {
 	more   int  // tokens to reserve
 }
 
-// call sends a script whose client's clock says that.
+// call sends a script with a time limit of a minute.
 func (m *minter) call(code *script.Script, all []string, args ...any) any {
 	words := []any{code.Text(), len(all)}
 	for _, key := range all {
@@ -34,7 +34,7 @@ func (m *minter) call(code *script.Script, all []string, args ...any) any {
 	return fixture.Do(m.t, m.s, "EVAL", append(append(words, args...), clock[0]*1000+60_000)...)
 }
 
-// token is the first of an answer, and the last that was reserved with it.
+// token returns the first token of an answer, and the last one that was reserved with it.
 func (m *minter) token(reply any) (first, last int64) {
 	if n, ok := reply.(int64); ok {
 		return n, n
@@ -95,8 +95,8 @@ func minters(t *testing.T, f func(*testing.T, *minter, func(time.Time) any)) {
 	}
 }
 
-// TestTokensRiseWhateverTheClocksOfClientsAreWhenTheirCounterIsLost: requests that were
-// made at the same time, and by clients whose clocks are minutes apart.
+// TestTokensRiseWhateverTheClocksOfClientsAreWhenTheirCounterIsLost: requests are made at the same
+// time, or by clients whose clocks are minutes apart.
 func TestTokensRiseWhateverTheClocksOfClientsAreWhenTheirCounterIsLost(t *testing.T) {
 	minters(t, func(t *testing.T, m *minter, mint func(time.Time) any) {
 		now, highest := time.Now(), int64(0)
@@ -109,7 +109,7 @@ func TestTokensRiseWhateverTheClocksOfClientsAreWhenTheirCounterIsLost(t *testin
 	})
 }
 
-// TestACounterOfItsOwnKnowsNoTime: it is Redisson's.
+// TestACounterOfItsOwnKnowsNoTime, because the counter is Redisson's.
 func TestACounterOfItsOwnKnowsNoTime(t *testing.T) {
 	minters(t, func(t *testing.T, m *minter, mint func(time.Time) any) {
 		m.fenced = true

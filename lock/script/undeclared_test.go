@@ -14,10 +14,10 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// While a slot moves key by key, a server refuses a script one of whose KEYS is missing, unless it
-// is the only one. So what a script finds at its KEYS is true. A key whose name
-// the script makes is not in KEYS. Behind ASKING it is absent until it arrives. Such a script must
-// not follow an ASK, see Concludes, unless the list below says why it may.
+// While a slot moves key by key, a server refuses a script if it lacks one of several KEYS. So a script
+// can rely on the values at its KEYS. A key whose name the script makes is not in KEYS. After ASKING
+// such a key seems absent until it has arrived. Such a script must not follow an ASK, see Concludes,
+// unless the list below says why it may.
 
 // seenToElsewhere says why a script that uses other keys than its KEYS may follow an ASK.
 var seenToElsewhere = map[*script.Script]string{
@@ -91,13 +91,13 @@ func undeclared(t *testing.T, text string) (uses []string) {
 	return uses
 }
 
-// luaScript is what a script, as far as it can be reached, does with its names. Names of different
-// blocks count as one, so at worst a key that is declared counts as another.
+// luaScript has what the reachable code of a script does with its names. Equal names of different
+// blocks count as one, so at worst a declared key counts as undeclared.
 type luaScript struct {
 	text      string
 	functions map[string]*ast.FunctionExpr
-	values    map[string][]ast.Expr   // what is assigned to a name; nil for what is not known
-	extra     map[string][][]ast.Expr // what calls of a function give for its "..."
+	values    map[string][]ast.Expr   // the expressions that are assigned to a name; nil: one that is not known
+	extra     map[string][][]ast.Expr // the arguments that calls of a function give for its "..."
 	commands  []*ast.FuncCallExpr
 	in        map[*ast.FuncCallExpr]string // the function that a command stands in
 }
@@ -215,8 +215,8 @@ func (l *luaScript) isKey(e ast.Expr) bool {
 	return ok && l.all(of.Object, func(e ast.Expr) bool { name, ok := e.(*ast.IdentExpr); return ok && name.Value == "KEYS" })
 }
 
-// publishes reports whether an expression is a command that publishes: "publish", or an argument of
-// which the header says so.
+// publishes reports whether an expression is a command that publishes: "publish", or an argument that
+// is one by the header.
 func (l *luaScript) publishes(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.StringExpr:
