@@ -59,7 +59,7 @@ var errAgain = errors.New("dial again")
 // Bound limits how many dials are left behind. All methods are safe for
 // concurrent use.
 type Bound struct {
-	most int // how many dials of one key may be left behind; immutable
+	most int // no dial of a key begins while this number of its dials are left behind; immutable
 
 	mu    sync.Mutex        // guards byKey; not held during a dial or a close
 	byKey map[any]*keyDials // the keys with a dial that was left behind
@@ -80,7 +80,8 @@ type dial struct {
 	done   chan struct{} // closed when the call has returned
 }
 
-// NewBound returns a Bound that leaves at most most dials of each key behind.
+// NewBound returns a Bound that begins no dial of a key while most dials of that key are left behind.
+// Dials that begin at the same time may exceed most.
 func NewBound(most int) *Bound { return &Bound{most: most, byKey: make(map[any]*keyDials)} }
 
 // Dial calls f and returns its result, but not later than ctx ends. A connection
@@ -161,7 +162,7 @@ func (b *Bound) endDial(key any, d *dial) bool {
 	dials := b.byKey[key]
 	dials.leftBehind--
 	waiting := dials.waiting
-	dials.waiting = nil // fewer than b.most are left behind now, so all callers but the first dial themselves
+	dials.waiting = nil // the first caller gets d; the others dial, or wait again if b.most are still left behind
 	if dials.leftBehind == 0 {
 		delete(b.byKey, key)
 	}
@@ -181,7 +182,7 @@ func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error)
 		return d.conn, d.err
 	case <-ctx.Done():
 	}
-	ended := wait.Ended(ctx) // not under b.mu, because Err may be the code of a caller
+	ended := wait.Ended(ctx) // not under b.mu, because ctx.Err may be a caller's own code
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {

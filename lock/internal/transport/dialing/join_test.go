@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 )
 
-// TestOnlyTheSameRefusalOfAllIsAnAnswer: of servers that were asked the same.
+// TestOnlyTheSameRefusalOfAllIsAnAnswer, if all servers were asked the same question.
 func TestOnlyTheSameRefusalOfAllIsAnAnswer(t *testing.T) {
 	at := func(addr string, err error) error { return fmt.Errorf("%s: %w", addr, err) }
 	wrong, lost := redis.Error("WRONGPASS invalid username-password pair"), redis.Error("ERR No such master with that name")

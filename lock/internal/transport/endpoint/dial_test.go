@@ -32,7 +32,7 @@ func TestADialIsLimited(t *testing.T) {
 	require.ErrorContains(t, err, "limited")
 }
 
-// A user without a password would not be sent, and the connection would be that of the default user.
+// A user without a password would not be sent, and the connection would act as the default user.
 func TestAUserWithoutAPasswordIsRefused(t *testing.T) {
 	for what, options := range map[string][]redis.DialOption{"no options": nil, "options": {redis.DialDatabase(0)}} {
 		dialled := false

@@ -34,7 +34,7 @@ func (c *counting) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// advice is Config.Advice. It has an advice for refusals that do not end by themselves.
+// advice is Config.Advice. It advises only on refusals that do not end by themselves.
 func advice(refusal error) string {
 	if pipe.RefusesWrites(refusal) || pipe.Definite(refusal) {
 		return "mend it"
@@ -42,8 +42,8 @@ func advice(refusal error) string {
 	return ""
 }
 
-// TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease, whatever the batches between
-// are answered: one key may be refused for ever while all others are renewed.
+// TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease, even if other batches are renewed
+// meanwhile: one key may be refused for ever while all others are renewed.
 func TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease(t *testing.T) {
 	const misconf, noPerm, loading = redis.Error("MISCONF Redis is configured to save"), redis.Error("NOPERM no"), redis.Error("LOADING Redis is loading")
 	synctest.Test(t, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease(t *testing.T) {
 	})
 }
 
-// TestARenewalThatIsRefusedAgainAndAgainMakesFewRecords, however short the lease, and what was left
-// out is told later.
+// TestARenewalThatIsRefusedAgainAndAgainMakesFewRecords, however short the lease is. A refusal that was
+// not logged is logged later.
 func TestARenewalThatIsRefusedAgainAndAgainMakesFewRecords(t *testing.T) {
 	for _, n := range []int{1_000, 10_000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestARenewalThatIsRefusedAgainAndAgainMakesFewRecords(t *testing.T) {
 	}
 }
 
-// TestARenewalThatIsAnsweredEndsASilence, also of a server that does not tell its time.
+// TestARenewalThatIsAnsweredEndsASilence, also if the server does not tell its time.
 func TestARenewalThatIsAnsweredEndsASilence(t *testing.T) {
 	for name, answer := range map[string]error{"renewed": nil, "refused": redis.Error("LOADING Redis is loading")} {
 		t.Run(name, func(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 )
 
 // Mint sends a call of the script acquire or handoff. The first keys of the call are the lock, which
-// is name, and the counter of tokens. While the slot moves from one server to another, the lock and the counter may be on
-// different servers, and no script reaches both. Then Mint takes the lock without a token and
-// asks for the token afterwards, while it has the lock. So tokens still rise from holder to holder.
+// is name, and the counter of tokens. While the slot moves, these two may be on different servers, and
+// no script reaches both. Then Mint takes the lock without a token and asks for the token afterwards,
+// while it has the lock. So tokens still rise from holder to holder.
 func Mint(ctx context.Context, s Sender, name string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
 	a := s.Send(ctx, name, call, late)
 	if !pipe.TryAgain(a.Err) {
@@ -37,7 +37,7 @@ func Mint(ctx context.Context, s Sender, name string, call wire.Call, late func(
 }
 
 // mintError says why a lock that was taken got no token. It does not unwrap to an error of
-// Redis, because that would mean that Redis refused the lock.
+// Redis, because callers would take that for a refusal of the lock.
 type mintError struct{ err error }
 
 func (e *mintError) Error() string { return "minting the token: " + e.err.Error() }

@@ -87,7 +87,7 @@ type Config struct {
 	Servers servers.Config
 	// ID is the id of the client, which is the first part of every hash field.
 	ID string
-	// Lease and IOTimeout are those of package lock's Config.
+	// Lease and IOTimeout are the fields of package lock's Config.
 	Lease, IOTimeout time.Duration
 	Watchdog         *renewal.Watchdog
 	Cast             *work.Cast
