@@ -68,8 +68,9 @@ func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 	}
 }
 
-// TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer: a leader gives its turn up after all
-// consequences of the answer, and TIME is answered before the request behind it.
+// TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer, and not when a leader has read it: a leader
+// keeps the turn until it has handled the answer. Nor does it begin at the answer to TIME, because a
+// request is in flight behind TIME.
 func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		turn, want turn
@@ -93,7 +94,7 @@ func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrittenHasAReader: a leader may end between the writer's look at the connection and its
+// TestWhatIsWrittenHasAReader: a leader may give up its turn between the writer's checkReady and its
 // write.
 func TestWhatIsWrittenHasAReader(t *testing.T) {
 	for before, after := range map[turn]turn{nobody: resident, leader: leader, resident: resident} {
@@ -108,7 +109,7 @@ func TestWhatIsWrittenHasAReader(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatCannotBeLookedAtIsNotLed, and none is by default.
+// TestAConnectionThatCannotBeLookedAtIsNotLed. By default no connection is led.
 func TestAConnectionThatCannotBeLookedAtIsNotLed(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()

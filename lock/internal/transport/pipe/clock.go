@@ -87,13 +87,13 @@ func (c *Clock) Limit(now time.Time, timeout time.Duration) (limit int64, open t
 	if !c.isKnown || c.isDistrusted {
 		return 0, time.Time{}
 	}
-	const ms = time.Millisecond // to which the limit is rounded up, and the server's time down
+	const ms = time.Millisecond // the limit is rounded up to ms, and the server rounds its time down
 	most := c.server.Add(now.Sub(c.sent) + timeout + ms - 1)
 	return most.UnixMilli(), now.Add(timeout + c.within + 2*ms + now.Sub(c.sent)/drift)
 }
 
 // Offset returns how far the server's clock is ahead of this process's clock, and the
-// largest error of that. ok is false if the server's clock is not known.
+// largest error of this estimate. ok is false if the server's clock is not known.
 func (c *Clock) Offset() (ahead, within time.Duration, ok bool) {
 	half := c.within / 2
 	return c.server.Sub(c.sent.Round(0)) - half, half, c.isKnown

@@ -27,8 +27,8 @@ type Config struct {
 	// Dial opens a connection, in a time that it limits itself. bound limits how many dials may
 	// be left behind.
 	Dial func(ctx context.Context, bound *dialing.Bound) (Connection, error)
-	// Epoch returns how many servers the name has stood for. A connection of an earlier
-	// epoch is not used.
+	// Epoch returns how often the server behind the name was replaced. A connection of an
+	// earlier epoch is not used.
 	Epoch func() uint32
 	// Failed is called with the reason when a connection is closed after a failure.
 	Failed func(err error)

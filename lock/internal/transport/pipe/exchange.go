@@ -87,9 +87,9 @@ func NewExchange(cfg *Config, dialed Connection) *Exchange {
 // questions says what the connection asks before the requests of a write.
 type questions struct{ asksTime, asksProof bool }
 
-// isReplaced reports whether the server's epoch has ended. It is called between the stamp of requests and
-// their first byte. So whatever the old server is asked has a stamp from before the end of its epoch,
-// and who checks what it granted knows it by that.
+// isReplaced reports whether the server's epoch has ended. It is called between the stamp of requests
+// and their first byte. So every request that the old server gets has a stamp from before the end of
+// its epoch, and what the old server granted can be told by this stamp.
 func (x *Exchange) isReplaced() bool { return x.cfg.Epoch() != x.epoch }
 
 // Write stamps requests and writes them.
@@ -124,7 +124,7 @@ func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questi
 	return asked
 }
 
-// send writes what was registered.
+// send writes the requests and questions that registerLocked has recorded.
 func (x *Exchange) send(batch []*Request, asked questions) error {
 	if asked.asksTime {
 		if err := x.batch.Command("TIME"); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// stepped is a connection without a socket. It keeps what is sent, and its answers are those of the test.
+// stepped is a connection without a socket. It keeps what is sent, and the test gives its answers.
 type stepped struct {
 	redis.Conn // nil: nothing else of it is called
 	sent       []string

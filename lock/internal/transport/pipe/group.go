@@ -11,7 +11,7 @@ import (
 // While a few calls are under way, each leads a connection (see turn), whatever the name of its
 // request. So requests of one name arrive in any order. But a request that was posted, such as the
 // release of a hold that no caller has, is not overtaken by a request of its name that is sent later:
-// while one is under way, each name keeps to its own connection.
+// while a posted request is under way, each name keeps to its own connection.
 //
 // While some calls are under way, each caller writes its request itself, because to wake the writer
 // takes longer. With more calls, one write for many of them is less work.
@@ -81,9 +81,9 @@ func (g *Group) pickIdle(number uint64) *Pipe {
 }
 
 // peakCalls records the most calls that were under way at once, during the last callsPerPeriod calls
-// or up to twice as many.
-// Many goroutines that an answer has woken together begin their next calls one after the other, so
-// the calls of this moment alone do not tell how many there are.
+// or up to twice as many. Many goroutines that an answer has woken together
+// begin their next calls one after the other, so the calls of one moment do not tell how many
+// goroutines there are.
 type peakCalls struct {
 	thisPeriod, lastPeriod atomic.Int32
 	callCount              atomic.Uint32

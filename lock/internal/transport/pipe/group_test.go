@@ -84,7 +84,7 @@ func TestTwoCallersLeadAConnectionEach(t *testing.T) {
 	})
 }
 
-// TestASecondConnectionThatCannotBeMadeDelaysNobody: only speed depends on that connection.
+// TestASecondConnectionThatCannotBeMadeDelaysNobody: only speed depends on it.
 func TestASecondConnectionThatCannotBeMadeDelaysNobody(t *testing.T) {
 	dials := 0
 	inGroup(t, func(cfg *pipe.Config) {
@@ -149,7 +149,8 @@ func TestARequestThatWasPostedIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestAPostedRequestThatIsSentElsewhereIsCountedOnce: a Group where something is posted is slower.
+// TestAPostedRequestThatIsSentElsewhereIsCountedOnce. While a Group counts a posted request, its calls
+// are slower.
 func TestAPostedRequestThatIsSentElsewhereIsCountedOnce(t *testing.T) {
 	var g grouped
 	var moved atomic.Bool

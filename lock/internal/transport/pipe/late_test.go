@@ -19,7 +19,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// timed has the answers of a server with a clock of its own.
+// timed answers as a server with a clock of its own does.
 type timed struct {
 	ahead  atomic.Int64            // ns; how far its clock is ahead of this process's clock
 	limits atomic.Pointer[[]int64] // of the script calls, in order
@@ -236,8 +236,7 @@ func TestAConnectionMayFailWhileItAsksForTheTime(t *testing.T) {
 	})
 }
 
-// TestAnotherServerHasAnotherClock: after a failover the limits are by the clock of the
-// one that stands behind the name now.
+// TestAnotherServerHasAnotherClock: after a failover, limits are times on the clock of the new server.
 func TestAnotherServerHasAnotherClock(t *testing.T) {
 	inTime(t, func(t *testing.T, b *bench, srv *timed) {
 		b.requireYes(1)
@@ -258,9 +257,9 @@ func TestAnotherServerHasAnotherClock(t *testing.T) {
 	})
 }
 
-// TestOurOwnSlownessIsNoSecondServer: a client that stands still between the stamp and
-// the write comes too late by the very clock that it knows. LATE says that clock in whole
-// milliseconds.
+// TestOurOwnSlownessIsNoSecondServer: if the client stands still between the stamp and the
+// write, its request is late although the client knows the server's clock. LATE has that clock
+// in whole milliseconds.
 func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
 	inTime(t, func(t *testing.T, b *bench, srv *timed) {
 		lates := 0
@@ -302,8 +301,8 @@ func TestWhatWasRefusedAsLateHasNoStamp(t *testing.T) {
 	})
 }
 
-// TestOneBusyAnswerToTIMEIsAskedForAgain: a connection that was made meanwhile has limits
-// soon.
+// TestOneBusyAnswerToTIMEIsAskedForAgain: a connection whose first TIME got BUSY asks again
+// after a second, and its requests then have limits.
 func TestOneBusyAnswerToTIMEIsAskedForAgain(t *testing.T) {
 	inTime(t, func(t *testing.T, b *bench, srv *timed) {
 		b.srv.clock = pipe.Clock{}

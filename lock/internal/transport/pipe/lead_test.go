@@ -262,8 +262,7 @@ func TestHalfAnAnswerToALeaderEndsInTime(t *testing.T) {
 	})
 }
 
-// TestNobodyReadsAnIdleConnection, so every writer looks for bytes that came before it writes the next
-// request.
+// TestNobodyReadsAnIdleConnection, so a writer first looks for bytes that have come without a request.
 func TestNobodyReadsAnIdleConnection(t *testing.T) {
 	for name, end := range map[string]func(s *speaker){
 		"an answer":      func(s *speaker) { s.say("-ERR you are not wanted\r\n") },
@@ -361,7 +360,7 @@ func TestCloseEndsALeader(t *testing.T) {
 	})
 }
 
-// TestWhatHasALimitIsNotLedAfterIt, so a caller need not compare the limit with the clock.
+// TestWhatHasALimitIsNotLedAfterIt, so a caller need not check the limit of Within itself.
 func TestWhatHasALimitIsNotLedAfterIt(t *testing.T) {
 	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
 		b.makeCallersLead()
@@ -375,7 +374,7 @@ func TestWhatHasALimitIsNotLedAfterIt(t *testing.T) {
 
 // TestRequestsInFlightAlwaysHaveAReader: callers come and leave at any time, and the server
 // answers, is slow, sends answers without a request, and hangs up. A request without a reader would
-// make the bubble stand still, and a request that gets another's answer reports that.
+// make the bubble stand still, and a request that gets the answer of another one reports that.
 func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 	seeds := 2000
 	if testing.Short() {

@@ -145,8 +145,8 @@ func (p *Pipe) takeQueue(spare []*Request) (batch []*Request, open bool) {
 		}
 		// There are other callers. If some are about to put a request, for
 		// example because a read has just woken many, they go first: one write
-		// for all of them is much less work than a write for each. One of them may
-		// write itself then, so the writer waits for that again.
+		// for many requests is much less work than a write for each. A caller may
+		// begin to write its own request meanwhile. Then the writer waits again.
 		p.mu.Unlock()
 		p.yield()
 		p.mu.Lock()

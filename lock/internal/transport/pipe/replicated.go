@@ -23,7 +23,7 @@ type Replicated struct {
 	// immutable after NewReplicated
 	cfg   *Config
 	ctx   context.Context // its end ends dials, whose requests then fail with its cause; Close must follow
-	dials *dialing.Bound  // leaves at most one dial per connection behind
+	dials *dialing.Bound  // begins no dial while one per connection is left behind
 
 	mu     sync.Mutex // guards what follows, and replicaConn.err; never held during I/O
 	work   sync.Cond  // on mu: queue is not empty, or closed

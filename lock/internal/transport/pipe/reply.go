@@ -134,7 +134,7 @@ func Lateness(err error) (server time.Time, late bool) {
 }
 
 // TryAgain reports whether a script with several keys was not run because their
-// slot is moving from one server to another. A script with one key is always run.
+// slot is moving from one server to another. A script with one key never gets this answer.
 func TryAgain(err error) bool { return Code(err) == "TRYAGAIN" }
 
 // SlotMoves reports whether err says that a script was not run because the slot of its keys
@@ -179,7 +179,7 @@ func redirectionOf(err error, from string) (Redirection, bool) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return Redirection{}, false
 	}
-	if host == "" { // the same host as that of the server from
+	if host == "" { // the key is on the host of the server from
 		if host, _, err = net.SplitHostPort(from); err != nil {
 			return Redirection{}, false
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// A renewal of several locks that is told so is sent again one by one.
+// A renewal of several locks that gets such an answer is sent again, one lock after the other.
 func TestAKeyOnAnotherServerIsToldWhateverTheVersion(t *testing.T) {
 	for _, text := range []string{
 		"ERR Error running script (call to f_6d2b): @user_script:9: @user_script: 9: Lua script attempted to access a non local key in a cluster node",

@@ -102,14 +102,15 @@ func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer
 	return r
 }
 
-// Set makes r a call whose answer the user of an Exchange reads, so nobody awaits it. The first keys
-// of args are keys. asking sends ASKING before it. r must not be in flight.
+// Set makes r a call whose answer the user of an Exchange reads, so no caller waits for r. The first
+// keys of args are keys. asking sends ASKING before it. r must not be in flight.
 func (r *Request) Set(s *script.Script, asText, asking bool, keys int, args resp.Args) {
 	r.script, r.asText, r.asking, r.askingAnswered = s, asText, asking, false
 	r.keys, r.args = keys, args
 }
 
-// Emptied returns empty arguments in the memory of those of r, which must not be in flight. Set uses them.
+// Emptied returns empty arguments for Set, in the memory of r's present arguments. r must not be in
+// flight.
 func (r *Request) Emptied() resp.Args { return r.args.Emptied() }
 
 // noLimit is the limit of a request that may be carried out whenever it arrives.

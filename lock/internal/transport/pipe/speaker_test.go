@@ -36,14 +36,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// speaker is a server in memory that answers as a test says.
+// speaker is a server in memory whose answers a test chooses.
 type speaker struct {
 	answer func(command []string) string // as it goes over the wire; see mute and hangUp
 	budget atomic.Int64                  // how many bytes, of both directions, pass before a connection is cut; below 0 there is no limit
 	cut    atomic.Bool                   // a connection was cut
 	epoch  atomic.Uint32
 	dials  atomic.Int32
-	clock  pipe.Clock // which new connections have
+	clock  pipe.Clock // of new connections
 	cfg    *pipe.Config
 	wg     sync.WaitGroup
 
@@ -62,8 +62,8 @@ type speaker struct {
 }
 
 const (
-	mute   = ""
-	hangUp = "hang up"
+	mute   = ""        // no answer
+	hangUp = "hang up" // the connection is closed
 )
 
 // serve reads commands, and another goroutine answers, so that neither end waits
@@ -162,7 +162,7 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TryRead reads what another goroutine is just writing.
+// TryRead reads only what another goroutine is writing at that moment.
 func (c *cutConn) TryRead(b []byte) (int, error) {
 	_ = c.Conn.SetReadDeadline(time.Now().Add(1))
 	n, err := c.Read(b)
@@ -235,7 +235,7 @@ func (s *speaker) runs(id string) int {
 	return s.ran[id]
 }
 
-// config is what connections to the speaker get.
+// config returns the Config of connections to the speaker.
 func (s *speaker) config() *pipe.Config {
 	s.cfg = &pipe.Config{
 		Timeout: time.Second, Server: "host:1", Epoch: s.epoch.Load, Replicas: 1, ReplicaTimeout: time.Second,
@@ -287,7 +287,7 @@ var carriers = map[string]func(ctx context.Context, cfg *pipe.Config) carrier{
 
 var errShut = errors.New("the test is over")
 
-// bench is what a test in a bubble works with.
+// bench is a carrier and its speaker, for a test in a bubble.
 type bench struct {
 	carrier
 	start    func(context.Context, *pipe.Config) carrier // makes another carrier
@@ -296,7 +296,7 @@ type bench struct {
 	requests pipe.Requests
 }
 
-// bubble runs f with a speaker and each carrier of it. change may alter the Config.
+// bubble runs f once for each kind of carrier, with a speaker. change may alter the Config.
 func bubble(t *testing.T, answer func(command []string) string, change func(cfg *pipe.Config), f func(t *testing.T, b *bench)) {
 	t.Helper()
 	for name, start := range carriers {
