@@ -161,7 +161,7 @@ func (f *Follower) handle(n *followed) {
 	if came {
 		f.tell(n.name, false)
 	}
-	if deaf || !came && news.Confirmed != last.Confirmed { // a message says more than that one may have been missed
+	if deaf || !came && news.Confirmed != last.Confirmed { // after a message, a new confirmation says nothing more
 		f.tell(n.name, true)
 	}
 }

@@ -184,7 +184,7 @@ func TestAFollowerThatEndsLeavesAllChannels(t *testing.T) {
 	})
 }
 
-// A function that is slow delays news, and loses none.
+// If the function is slow, news come later, and none are lost.
 func TestASlowFunctionOfAFollowerLosesNoNews(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		var told told
@@ -234,7 +234,7 @@ func TestAFollowerHasMissedWhatCameWhileThePlaceWasNotKnown(t *testing.T) {
 	})
 }
 
-// Whoever asks seldom because messages come must know when none come any more.
+// A user that asks seldom because messages come must be told when they come no more.
 func TestAFollowerTellsOnceThatItListensNoMore(t *testing.T) {
 	following(t, func(t *testing.T, srv *server, follower *pubsub.Follower, told *told) {
 		follower.Follow("a")
@@ -293,7 +293,7 @@ func TestAFollowerThatLeavesANameLeavesItsChannel(t *testing.T) {
 	})
 }
 
-// A message says more than that one may have been missed, so it is told if both is true.
+// If a message came and another may have been missed, only the message is told, because it says more.
 func TestAFollowerTellsOfAMessageThatCameWhenOthersMayHaveBeenMissed(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		var told told
@@ -382,7 +382,7 @@ func TestAFollowerForgetsTheNamesThatItLeaves(t *testing.T) {
 	})
 }
 
-// Whoever ends a Follower waits for the call that is under way, and not for those that would follow.
+// The end of a Follower waits for the call that is under way, and not for later ones.
 func TestAFollowerThatEndsCallsItsFunctionNoMore(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		var calls atomic.Int32

@@ -4,7 +4,7 @@ import "github.com/wheellock/wheellock/lock/internal/support/wait"
 
 // Hearing says what a Subscriber listens for: in which ways its channels are subscribed.
 type Hearing struct {
-	// Plain is for what PUBLISH sends, and Sharded for what SPUBLISH sends. Sharded
+	// Plain is for messages of PUBLISH, and Sharded for messages of SPUBLISH. Sharded
 	// channels have slots, as keys have.
 	Plain, Sharded bool
 	// Certain says that all clients publish in one of these ways, so no message is missed.
@@ -22,7 +22,7 @@ func (s *Subscriber) Retune() {
 	s.retuneLocked(now)
 }
 
-// retuneLocked reports whether now differs from what was heard before.
+// retuneLocked makes the Subscriber listen for now, and reports whether that is a change.
 func (s *Subscriber) retuneLocked(now Hearing) (isChanged bool) {
 	if now == s.hearing {
 		return false

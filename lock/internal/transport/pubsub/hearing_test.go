@@ -208,8 +208,7 @@ func TestAListenerThatSleepsIsTunedAnew(t *testing.T) {
 	}
 }
 
-// TestAWayThatIsGivenUpIsNotWaitedFor: if its SUBSCRIBE is not answered yet, that does not matter
-// any more.
+// TestAWayThatIsGivenUpIsNotWaitedFor, even if its SUBSCRIBE is not answered yet.
 func TestAWayThatIsGivenUpIsNotWaitedFor(t *testing.T) {
 	sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
 		late := make(chan struct{})
@@ -232,7 +231,7 @@ func TestAWayThatIsGivenUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestWhoMayNotUseShardsHearsTheOthers: a user without the right to SSUBSCRIBE hears plain messages
+// TestWhoMayNotUseShardsHearsTheOthers. A user without the right to SSUBSCRIBE hears plain messages
 // over the same connection.
 func TestWhoMayNotUseShardsHearsTheOthers(t *testing.T) {
 	told := 0

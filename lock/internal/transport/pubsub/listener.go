@@ -6,8 +6,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
-// listener is woken at each message and each confirmation of its channel, and told when it is not
-// subscribed any more. Both methods are called with the mutex of a Subscriber, and do not wait.
+// listener is woken at each message and each confirmation of its channel, and told when the channel is
+// not subscribed any more. Both methods are called with the mutex of a Subscriber, and do not wait.
 type listener interface {
 	wakeLocked()
 	deafenLocked()

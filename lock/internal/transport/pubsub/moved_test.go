@@ -72,7 +72,7 @@ func redirecting(t *testing.T, known bool, f func(t *testing.T, servers [2]*shar
 	})
 }
 
-// TestServersThatNameEachOtherAreAskedSeldom, and the one that changes its mind is found soon.
+// TestServersThatNameEachOtherAreAskedSeldom. If one of them takes the slot, it is found soon.
 func TestServersThatNameEachOtherAreAskedSeldom(t *testing.T) {
 	for accepts := range 2 {
 		redirecting(t, true, func(t *testing.T, servers [2]*shardServer, subs [2]*pubsub.Subscriber, place *atomic.Pointer[pubsub.Subscriber]) {
@@ -100,7 +100,7 @@ func TestServersThatNameEachOtherAreAskedSeldom(t *testing.T) {
 	}
 }
 
-// TestAServerThatEndsEachSubscriptionIsAskedSeldom, and it is found soon that it does so no more.
+// TestAServerThatEndsEachSubscriptionIsAskedSeldom. When it stops ending them, that is found soon.
 func TestAServerThatEndsEachSubscriptionIsAskedSeldom(t *testing.T) {
 	redirecting(t, true, func(t *testing.T, servers [2]*shardServer, subs [2]*pubsub.Subscriber, place *atomic.Pointer[pubsub.Subscriber]) {
 		servers[0].refuses.Store(false)
@@ -174,7 +174,7 @@ func TestAChannelThatWasRedirectedAndLeftIsAskedForByTheNext(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutTheSlotMayRefuseToUnsubscribe: it gives the slot away while nobody listens any more.
+// TestAServerWithoutTheSlotMayRefuseToUnsubscribe: it gives the slot away after the last listener has left.
 func TestAServerWithoutTheSlotMayRefuseToUnsubscribe(t *testing.T) {
 	redirecting(t, true, func(t *testing.T, servers [2]*shardServer, subs [2]*pubsub.Subscriber, _ *atomic.Pointer[pubsub.Subscriber]) {
 		servers[0].refuses.Store(false)

@@ -271,7 +271,7 @@ func TestAConnectionForCommandsIsFollowed(t *testing.T) {
 	})
 }
 
-// TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica.
+// TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica: News.Upto is not later than Config.Proved.
 func TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		l := pubsub.NewListener(make(chan struct{}, 1))
@@ -321,7 +321,7 @@ func (c refusingConn) Send(command string, args ...any) error {
 	return c.ConnWithTimeout.Send(command, args...)
 }
 
-// While nothing can be subscribed for a day, waiters for ever new names come and go.
+// Nothing can be subscribed for a day, and waiters for more and more names come and go.
 func TestWithoutASubscriptionNoChannelIsKeptForNobody(t *testing.T) {
 	for what, spoil := range map[string]func(conn redis.Conn) (redis.Conn, error){
 		"no connection":        func(conn redis.Conn) (redis.Conn, error) { return nil, errors.Join(net.ErrClosed, conn.Close()) },

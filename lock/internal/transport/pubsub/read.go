@@ -121,12 +121,12 @@ func (s *Subscriber) redirect(channel string, isKnown bool) {
 		s.forgetMovedLocked(t)
 		return
 	}
-	s.redirected[channel] = t // it still counts as asked, so nobody asks before the ping
+	s.redirected[channel] = t // the way still counts as asked, so the server is not asked before the ping
 }
 
 // endedLocked is called when the server has ended the subscription of t, because its slot has gone to
 // another server. The listeners are sent away. If that happens again before the next ping, they are
-// only woken, and the server is asked again at the ping. So no server has to be asked without end.
+// only woken, and the server is asked again at the ping. So servers are not asked without a pause.
 func (s *Subscriber) endedLocked(t *topic) {
 	if _, again := s.ended[t.channel]; !again {
 		s.ended[t.channel] = struct{}{}
@@ -134,7 +134,7 @@ func (s *Subscriber) endedLocked(t *topic) {
 		return
 	}
 	s.redirected[t.channel] = t
-	t.ways[sharded].confirmed = false // it still counts as asked, so nobody asks before the ping
+	t.ways[sharded].confirmed = false // the way still counts as asked, so the server is not asked before the ping
 	t.unconfirmLocked()
 	t.wakeLocked()
 }

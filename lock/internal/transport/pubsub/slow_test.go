@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
 )
 
-// slowConn is a connection to a server that takes 0.6 ms to read a channel, and reads no more than most.
+// slowConn is a connection to a server that takes 0.6 ms to read a channel, and reads at most most channels.
 type slowConn struct {
 	redis.ConnWithTimeout
 	most int
@@ -58,8 +58,8 @@ func listenToMany(sub *pubsub.Subscriber) []pubsub.Listener {
 	return listeners
 }
 
-// TestVeryManyChannelsAreSubscribedOverASlowLink: all together take longer than Config.Timeout, and each
-// part takes less.
+// TestVeryManyChannelsAreSubscribedOverASlowLink: all parts together take longer than Config.Timeout, and
+// each part takes less.
 func TestVeryManyChannelsAreSubscribedOverASlowLink(t *testing.T) {
 	test := func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		srv.spoil = func(conn redis.Conn) (redis.Conn, error) { return newSlowConn(conn, 1<<30), nil }

@@ -43,18 +43,19 @@ type Config struct {
 	// Dial opens a connection, in a time that it limits itself. It also returns the epoch of
 	// the server that it dialled.
 	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
-	// Epoch returns how many servers the name of the server has stood for.
+	// Epoch returns how often the server behind the name was replaced.
 	Epoch func() uint32
 	// Dials returns how many connections for commands were made to the server. When it has
 	// changed, another server may be behind the name, and the connection is replaced at the
 	// next ping. nil means that it never changes.
 	Dials func() uint32
 	// Proved returns a time when a server to which commands go was no replica. Messages that
-	// were published later may have been missed, see News.Upto. nil means that it always is none.
+	// were published later may have been missed, see News.Upto. nil means that the server is
+	// never a replica.
 	Proved func() time.Time
 	// Redirect is called when a slot is on another server, before the listeners of the
-	// channel are woken. It is used only with Hearing.Sharded. It returns false if that
-	// server is not known, or is the same one.
+	// channel are woken. It is used only with Hearing.Sharded. It returns false if the other
+	// server is not known, or is this server.
 	Redirect func(to pipe.Redirection) bool
 	// Where returns the name of the server for the log.
 	Where  func() string
@@ -84,7 +85,7 @@ type Subscriber struct {
 	isStarted     bool                // run runs
 	closed        bool
 	isWarned      bool // the log says that pub/sub has failed
-	looks         int  // counts the topics that answers and commands have looked at, for tests
+	looks         int  // how often an answer or a command has looked at a topic; for tests
 	wg            sync.WaitGroup
 }
 
@@ -119,7 +120,7 @@ var errDialAgain = errors.New("another server may be behind the name")
 
 var generations atomic.Int64 // counts the confirmations of all topics
 
-// pong is the name that answers to a ping have.
+// pong is the command of a question that is a PING, as its answer names it.
 const pong = "pong"
 
 // New returns a Subscriber. It does nothing before its first listener. Close it after ctx
