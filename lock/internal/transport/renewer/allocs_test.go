@@ -23,7 +23,7 @@ import (
 
 // renewingConn is a network connection to a server that renews all. It uses no memory of its own.
 type renewingConn struct {
-	net.Conn // nil: nothing else of it is called
+	net.Conn // nil, because no other method is called
 
 	mu     sync.Mutex
 	wrote  sync.Cond // on mu
@@ -75,7 +75,7 @@ var longName = strings.Repeat("n", 60)
 func (*longNamed) Key() string { return longName }
 
 // TestARenewalNeedsNoMemory: to renew many holds again and again makes no work for the garbage
-// collector, over connections of this library and over those of a program's own pool.
+// collector, over connections of this library and of a program's own pool.
 func TestARenewalNeedsNoMemory(t *testing.T) {
 	const holds, rounds = 2000, 100
 	for name, over := range map[string]func(net.Conn) redis.Conn{

@@ -317,7 +317,7 @@ func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
 	})
 }
 
-// TestALeaseThatIsOnlyCheckedIsNotExtended: whether it is still there is asked with the shortest lease.
+// TestALeaseThatIsOnlyCheckedIsNotExtended: the check is a renewal with the shortest lease.
 func TestALeaseThatIsOnlyCheckedIsNotExtended(t *testing.T) {
 	var mu sync.Mutex
 	leases := make(map[string]string)
@@ -389,8 +389,8 @@ func TestLeasesGoWhereTheirKeysAre(t *testing.T) {
 	})
 }
 
-// TestARefusalThatIsNoneOfItsConnectionKeepsIt: the server may soon answer
-// differently over it.
+// TestARefusalThatIsNoneOfItsConnectionKeepsIt: the connection stays in use, because the
+// server may soon answer differently over it.
 func TestARefusalThatIsNoneOfItsConnectionKeepsIt(t *testing.T) {
 	for _, refusal := range []redis.Error{loading, noPerm, "MASTERDOWN Link with MASTER is down", "CLUSTERDOWN The cluster is down", "BUSY Redis is busy"} {
 		bubble(t, true, once(refusal), func(t *testing.T, b *bench) {
@@ -434,8 +434,8 @@ func TestARenewalThatAReplicaRefusesKeepsItsPauses(t *testing.T) {
 	})
 }
 
-// TestAConnectionAfterAFailureIsToldOnce, when it has answered: the server may have lost data
-// meanwhile.
+// TestAConnectionAfterAFailureIsToldOnce: Resumed is called when the connection has answered,
+// because the server may have lost data meanwhile.
 func TestAConnectionAfterAFailureIsToldOnce(t *testing.T) {
 	bubble(t, false, once(readOnly), func(t *testing.T, b *bench) {
 		b.follows.Store(true)
@@ -473,8 +473,8 @@ func TestABatchThatIsHalfAnswered(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain: the answer came just before
-// the connection was given up.
+// TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain: the last answer came just before
+// the connection was closed.
 func TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain(t *testing.T) {
 	bubble(t, false, func(call) any { return renewed }, func(t *testing.T, b *bench) {
 		b.hold(renewer.Fields, "a")
@@ -593,8 +593,8 @@ func TestARenewalSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
 	})
 }
 
-// TestOurOwnSlownessIsNoSecondServer: a client that stands still before it writes comes
-// too late by the very clock that it knows.
+// TestOurOwnSlownessIsNoSecondServer: if the client stands still before it writes, its
+// request is late although the client knows the server's clock.
 func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
 	bubble(t, false, nil, func(t *testing.T, b *bench) {
 		ahead, limits := b.timed()

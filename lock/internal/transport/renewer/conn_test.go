@@ -35,7 +35,7 @@ func configOf(timeout time.Duration, failed func(error), dial func(context.Conte
 
 // allHeld is a connection to a server that renews all leases, or refuses all with an error.
 type allHeld struct {
-	redis.Conn // nil: nothing else of it is called
+	redis.Conn // nil, because no other method is called
 	refuses    error
 }
 
@@ -67,7 +67,8 @@ func (*hold) Touch() byte                 { return 0 }
 func (*hold) Asked() bool                 { return false }
 func (*hold) MoveTo(*renewal.Lane, bool)  {}
 
-// watched tells after each batch what the idle connections still refer to.
+// watched sends, after each batch, the number of holds to which idle connections still refer, or -1 if
+// no connection is idle.
 type watched struct {
 	*Renewer
 	kept chan int
@@ -166,9 +167,9 @@ func (c heard) Send(command string, args ...any) error {
 	return nil
 }
 
-// TestACallHasSoManyPermits and no more: a call is limited by its permits and not by its holds, because a hold
-// may have a thousand permits. A hold is one entry of one call. Before more is sent than a server
-// should carry out at once, the calls that were sent are answered.
+// TestACallHasSoManyPermits and no more. Its limit is a number of permits and not of holds, because a
+// hold may have a thousand permits. A hold is never split between calls. Before more permits are sent
+// than a server should renew at once, the calls that were sent are answered.
 func TestACallHasSoManyPermits(t *testing.T) {
 	var mu sync.Mutex
 	turns := make([][][]int, 1)
@@ -379,8 +380,8 @@ func (c closes) ReceiveWithTimeout(time.Duration) (any, error) {
 	return nil, net.ErrClosed
 }
 
-// TestABatchWithoutAnAnswerIsToldAsThat, although the error of the read is that the connection was
-// closed.
+// TestABatchWithoutAnAnswerIsToldAsThat: Failed gets ErrUnanswered, although the read fails because the
+// connection was closed.
 func TestABatchWithoutAnAnswerIsToldAsThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan error, 100)

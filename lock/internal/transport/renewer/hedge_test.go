@@ -13,8 +13,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// TestASlowDialGivesWayToAConnectionThatIsIdle: no batch waits for a dial while a connection lives,
-// and a dial may take longer than a round trip.
+// TestASlowDialGivesWayToAConnectionThatIsIdle: a dial may take longer than a round trip. So a batch
+// that waits for a dial gives the dial up when a connection becomes idle.
 func TestASlowDialGivesWayToAConnectionThatIsIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 30 * time.Second

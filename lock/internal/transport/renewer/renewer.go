@@ -30,14 +30,15 @@ type Config struct {
 	// Dial opens a connection, in a time that it limits itself. The Bound limits how many dials
 	// are left behind.
 	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)
-	// Epoch returns how many servers the name of the server has stood for.
+	// Epoch returns how often the server behind the name was replaced.
 	Epoch func() uint32
 	// Timed gets the Clock of the server, see pipe.Config.
 	Timed func(c pipe.Clock, off time.Duration)
 	// Target returns the lane of the server that a redirection leads to, or nil if
 	// that server no longer exists.
 	Target func(pipe.Redirection) *renewal.Lane
-	// Answered is called at the end of each batch, and Failed for each batch that failed.
+	// Answered is called each time that a batch was sent over a connection, with the error or
+	// nil, and Failed if there was an error. A dial that fails calls neither.
 	// Resumed is called when a new connection has answered a batch after a connection had
 	// failed. The answer READONLY does not count.
 	Answered func(error)
