@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestADeadAddressOfANameCostsAQuarterOfASecond, and one that refuses costs nothing.
+// TestADeadAddressOfANameCostsAQuarterOfASecond. An address that refuses costs nothing.
 func TestADeadAddressOfANameCostsAQuarterOfASecond(t *testing.T) {
 	refused := errors.New("refused")
 	for name, tc := range map[string]struct {
@@ -86,7 +86,7 @@ func TestADeadAddressOfANameCostsAQuarterOfASecond(t *testing.T) {
 	}
 }
 
-// TestADialOfAnAddressIsLimited: one that a context without a deadline began.
+// TestADialOfAnAddressIsLimited, even if its context has no deadline.
 func TestADialOfAnAddressIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nameDialer{limit: time.Second, dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

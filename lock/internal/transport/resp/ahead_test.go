@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWhatWasReadAheadComesOutAsItCame, one answer at a time, whatever was taken out meanwhile.
+// TestWhatWasReadAheadComesOutAsItCame, one answer at a time, in whatever order bytes come and are read.
 func TestWhatWasReadAheadComesOutAsItCame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a readAhead

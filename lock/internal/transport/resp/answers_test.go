@@ -303,7 +303,7 @@ func TestReceiveMakesAnErrorOfAPanic(t *testing.T) {
 	require.ErrorContains(t, err, "makeslice")
 }
 
-// BenchmarkReadAlong is what a request and its answer cost beside the bare connection.
+// BenchmarkReadAlong measures what a Conn adds to the cost of a request and its answer.
 func BenchmarkReadAlong(b *testing.B) {
 	request := func(keys int) []byte {
 		w := &wire{}

@@ -125,8 +125,8 @@ func TestABatchKeepsLittle(t *testing.T) {
 	require.NotZero(t, cap(b.text))
 }
 
-// TestADeadlineOfRedigosWritesIsNotThatOfOthers: redigo sets a deadline for each of its writes, and
-// does not remove it.
+// TestADeadlineOfRedigosWritesIsNotThatOfOthers: redigo sets a deadline for each of its writes and does
+// not remove it, so a Batch must.
 func TestADeadlineOfRedigosWritesIsNotThatOfOthers(t *testing.T) {
 	conn, err := Dialer{NetDial: (&net.Dialer{}).DialContext}.Dial(t.Context(), "tcp", server(t, false, "+PONG\r\n", ":1\r\n"), Login{}, redis.DialWriteTimeout(20*time.Millisecond))
 	require.NoError(t, err)

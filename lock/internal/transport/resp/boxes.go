@@ -5,8 +5,9 @@ const maxBoxed = 64
 
 // boxes makes arguments for redigo without garbage. An argument is an interface
 // value. To put bytes into an interface value takes an allocation, and each
-// renewed lock needs two such arguments. So boxes keeps the buffers of earlier arguments, by length, and writes to
-// them again. The zero value works. It is not safe for concurrent use.
+// renewed lock needs two such arguments. So boxes keeps the buffers of earlier
+// arguments, by length, and writes to them again. The zero value works. It is not
+// safe for concurrent use.
 type boxes struct {
 	byLen [maxBoxed + 1]boxList
 }

@@ -57,8 +57,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.ahead.readTo(p), nil
 }
 
-// readUntilDeadline reads ahead once, until redigo's deadline. Read returns the same error again, unless it is
-// a timeout.
+// readUntilDeadline reads ahead once, until redigo's deadline. Read returns the same error again, unless
+// it is a timeout.
 func (c *Conn) readUntilDeadline() error {
 	if c.deadline != c.wantedDeadline {
 		c.setDeadline(c.wantedDeadline)

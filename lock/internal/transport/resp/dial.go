@@ -98,8 +98,7 @@ func (l Login) send(ctx context.Context, conn redis.Conn) error {
 	return nil
 }
 
-// commands returns the commands of l, which are those that redigo sends for options of the same
-// meaning.
+// commands returns the commands of l. redigo sends the same ones for options of the same meaning.
 func (l Login) commands() (commands [][]any) {
 	switch {
 	case l.Password != "" && l.User != "":

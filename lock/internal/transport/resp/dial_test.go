@@ -62,7 +62,7 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestAnswersAreBoundedFromTheFirstOne, which is that to AUTH, on every sort of connection.
+// TestAnswersAreBoundedFromTheFirstOne, the answer to AUTH, on every sort of connection.
 func TestAnswersAreBoundedFromTheFirstOne(t *testing.T) {
 	ctx := context.Background()
 	secure := &tls.Config{InsecureSkipVerify: true}

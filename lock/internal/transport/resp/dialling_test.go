@@ -47,7 +47,7 @@ func requireClosed(t *testing.T, there net.Conn) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-// TestADialThatFailsLeavesNoConnection, whatever it was about.
+// TestADialThatFailsLeavesNoConnection, whatever the reason is.
 func TestADialThatFailsLeavesNoConnection(t *testing.T) {
 	login := Login{Password: "x"}
 	for name, c := range map[string]struct {
@@ -111,7 +111,8 @@ func TestTheHandshakeEndsBeforeItsDial(t *testing.T) {
 	}
 }
 
-// TestAHandshakeThatItsCallerEndsSaysWhy: the cause, and not what became of the connection.
+// TestAHandshakeThatItsCallerEndsSaysWhy: its error is the cause of the context, and not the error of
+// the closed connection.
 func TestAHandshakeThatItsCallerEndsSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, others := piped()

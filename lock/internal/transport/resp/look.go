@@ -103,7 +103,7 @@ func (c *Conn) AwaitAnswer(d time.Duration) bool {
 }
 
 // Answered reports whether redigo can read without waiting. That is so if an answer has come since
-// Quiet, or if the connection has ended.
+// Quiet or Settled, or if the connection has ended.
 func (c *Conn) Answered() bool { return c.err != nil || c.answers.completed > c.seenAnswers }
 
 // SetReadDeadline implements net.Conn, but counts only for the next Read. It does not end a Read

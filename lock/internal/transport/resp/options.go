@@ -58,8 +58,8 @@ func (d Dialer) DialOptions(ctx context.Context, network, address string, option
 }
 
 // trial is a net.Conn that fails at once. It shows what the options of redigo are, because redigo
-// does not tell that. redigo uses a trial only if the options have no dial function. The first bytes
-// that it writes are a request, or the beginning of a TLS handshake.
+// does not tell that. redigo uses a trial unless it uses a dial function among the options. The first
+// bytes that redigo writes are a request, or the beginning of a TLS handshake.
 type trial struct {
 	isDialled  bool        // redigo has used the trial
 	wrotePlain atomic.Bool // redigo has written a request, so it does not use TLS

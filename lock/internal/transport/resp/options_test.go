@@ -74,7 +74,7 @@ func TestADialFunctionAmongOptionsIsUsedOnce(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfADialFunctionAmongOptionsIsReturned as it is, and is no reason to dial otherwise.
+// TestAnErrorOfADialFunctionAmongOptionsIsReturned as it is. DialOptions does not dial in another way.
 func TestAnErrorOfADialFunctionAmongOptionsIsReturned(t *testing.T) {
 	addr := server(t, false)
 	refused := errors.New("not from here")

@@ -52,7 +52,7 @@ func TestAReplyIsWhatRedigoReturns(t *testing.T) {
 	require.Nil(t, new(Reply).Any())
 }
 
-// received are answers as a Conn reads them, some of them by itself.
+// received returns answers as a Conn reads them. The Conn reads some of them without redigo.
 func received(in string, chunk int) (replies []any, err error) {
 	c := New(&wire{in: []byte(in), chunk: chunk})
 	conn := Over(c)
@@ -136,7 +136,7 @@ func TestAnAnswerOfIntegersNeedsNoMemory(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(n, read))
 }
 
-// TestADeadlineOfRedigosIsNotThatOfReceive: redigo's deadline is for one answer that redigo has read.
+// TestADeadlineOfRedigosIsNotThatOfReceive: redigo's deadline counts for one answer, which redigo reads.
 func TestADeadlineOfRedigosIsNotThatOfReceive(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()

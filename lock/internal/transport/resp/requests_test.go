@@ -19,7 +19,7 @@ func request(words ...string) string {
 	return b.String()
 }
 
-// TestACommandSaysHowLongItsAnswerMayBe, and after a subscription all answers are as long as the
+// TestACommandSaysHowLongItsAnswerMayBe. After a subscription, every answer may be as long as the
 // longest.
 func TestACommandSaysHowLongItsAnswerMayBe(t *testing.T) {
 	const few, many = smallElements, largeElements
