@@ -18,7 +18,8 @@ import (
 // failed meanwhile.
 //
 // Renewals have a backoff of their own. Its pauses are not longer than the pauses of package renewal,
-// and a failure of a connection for commands does not delay renewals. All methods are safe for concurrent use.
+// and a failure of a connection for commands does not delay renewals. All methods are safe for
+// concurrent use.
 type backoff struct {
 	longest time.Duration // the longest pause; immutable
 	random  *rand.Rand    // immutable

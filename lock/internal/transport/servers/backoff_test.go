@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// replica is a connection to a server that answers what only reads, and then refuses the next
-// script, unless it is a master.
+// replica is a connection to a server that answers commands that only read, and then refuses the
+// next script, unless it is a master.
 type replica struct {
 	redis.Conn // nil: nothing else of it is called
 	master     *atomic.Bool
@@ -58,7 +58,7 @@ const firstPause = 10 * time.Millisecond
 
 const errReadOnly = redis.Error("READONLY You can't write against a read only replica.")
 
-// TestAReplicaIsDialledAfterGrowingPauses, although its connections answer what only reads. A
+// TestAReplicaIsDialledAfterGrowingPauses, although its connections answer commands that only read. A
 // connection that served for a while is replaced at once, because the next one may find the master.
 func TestAReplicaIsDialledAfterGrowingPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

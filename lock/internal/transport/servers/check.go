@@ -13,13 +13,14 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// maxUnanswered is the number of INFOs without an answer after which a server is not
-// asked again.
+// maxUnanswered is how many INFOs may get no answer. After that, the server is not asked
+// about its memory again, and not about its version for a while.
 const maxUnanswered = 3
 
 // dialChecked opens a connection for commands. Over the server's first one it asks
 // whether the server may evict locks. The question only serves a warning. So a server
-// that does not answer, or ends the connection because of it, is not asked again.
+// that ends the connection because of it, or gives no answer maxUnanswered times, is
+// not asked again.
 func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 	dialed, err := s.DialTimed(ctx, bound)
 	if err != nil || s.isChecked.Swap(true) {

@@ -17,9 +17,9 @@ var (
 	sharded = pubsub.Hearing{Sharded: true, Certain: true}
 )
 
-// step is an event of a Choice, and the answers of the Choice afterwards.
+// step is an event of a Choice, and what the Choice says afterwards.
 type step struct {
-	after   time.Duration // the step before
+	after   time.Duration // since the step before
 	event   func(c *servers.Choice, now time.Time) bool
 	changes bool
 	by      topology.PubSub
@@ -39,7 +39,7 @@ func nothing(*servers.Choice, time.Time) bool { return false }
 
 func refused(c *servers.Choice, now time.Time) bool { return c.SPublishRefused(now) }
 
-// isDeaf is SSUBSCRIBE refused: true if there is another way to hear.
+// isDeaf is a refusal of SSUBSCRIBE. It returns true if waiters can listen without SSUBSCRIBE.
 func isDeaf(c *servers.Choice, _ time.Time) bool { return c.SSubscribeRefused() }
 
 func TestHowReleasesArePublished(t *testing.T) {

@@ -24,8 +24,8 @@ type clock struct {
 // askAgain is how long a server that did not tell its time is not asked again.
 const askAgain = time.Minute
 
-// DialTimed is Dial of a connection that knows the server's clock, if the server tells
-// it. A server that refuses the question, ends two connections because of it, or does not
+// DialTimed is Dial, but the connection knows the server's clock, if the server tells its
+// time. A server that refuses the question, ends two connections because of it, or does not
 // answer it twice, is not asked again for a minute. The first time without an answer fails
 // the dial, because a server that hangs does not answer either. A server that requires a
 // password also fails the dial, because its error to a request with many arguments would

@@ -60,8 +60,8 @@ func (c *clocked) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return reply, err
 }
 
-// TestANewConnectionKnowsTheClockOfNow, and not the one that another connection was told. A request
-// whose limit is by an old clock may be carried out long after its caller has given it up.
+// TestANewConnectionKnowsTheClockOfNow, and not an earlier estimate of another connection. A request
+// with a limit on an old clock may be carried out long after its caller has given it up.
 func TestANewConnectionKnowsTheClockOfNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := redistest.StartVirtual(redistest.MiniOptions{})

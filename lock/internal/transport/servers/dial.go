@@ -68,8 +68,8 @@ func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 }
 
 // noteDialEnd calls noteReached for a dial that has ended. before is the number of connections that
-// had been made when the dial began. A failure does not count if another connection was made meanwhile, because the server
-// may be back by now.
+// had been made when the dial began. A failure does not count if another connection was made meanwhile,
+// because the server may be back by now.
 func (s *Server) noteDialEnd(before uint64, err error) {
 	if err == nil || s.connected.Load() == before {
 		s.noteReached(err)

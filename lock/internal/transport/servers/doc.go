@@ -19,7 +19,7 @@
 // # What it promises
 //
 //   - A name has one Server until that Server is retired. Server.Epoch counts
-//     the servers that have been behind the name.
+//     how often the server behind the name was replaced.
 //   - A slot belongs to the server that was named last, by a Layout or by a
 //     redirection with MOVED. If no server has a slot any more, the slot stays
 //     with its last server.
@@ -46,8 +46,8 @@
 //     that server listens in the same way. For Config.Overlap after a change it
 //     listens in both ways.
 //   - Where keys have no slots, a connection for commands finds out within
-//     Config.ProveEvery of its use that its server has become a replica, and the
-//     next one may find the new master. The Subscriber dials again after every
+//     Config.ProveEvery of its use that its server has become a replica. The next
+//     connection may find the new master. The Subscriber dials again after every
 //     dial of a connection for commands, at most once in each period of pings.
 //   - Package record has the table of what is logged, and how often. The log has one
 //     warning while a server cannot be reached.
@@ -64,8 +64,8 @@
 //	                                                                              or Router.Close
 //
 // All requests for an unknown server fail. Router.unknown is such a server, without
-// a name and connections. Every slot is at Router.unknown at first. A server that is only known has no goroutine. A
-// Layout with more than MostServers is an error.
+// a name and connections. Every slot is at Router.unknown at first. A server that is
+// only known has no goroutine. A Layout with more than MostServers is an error.
 //
 // # Goroutines and locks
 //
@@ -102,9 +102,9 @@
 // the time limits of requests need (package pipe). A server that does not tell
 // it is used without limits. If the server requires a password, the dial fails.
 // If the way to publish depends on the version of Redis ([Choice]), a connection
-// for commands then asks for the version and tries SPUBLISH. A restart, or a failover behind one name, ends
-// connections. So the answers on the last connection are true for all requests
-// that are written. A server that ends two connections because of these
+// for commands then asks for the version and tries SPUBLISH. A restart, or a
+// failover behind one name, ends connections. So the answers on the last connection
+// are true for all requests that are written. A server that ends two connections because of these
 // questions, or does not answer three times, is not asked for a minute. Its
 // earlier answers still count.
 package servers

@@ -148,8 +148,8 @@ func (p *publishing) shouldAskVersion() bool {
 	return p.choice.NeedsVersion() && (p.silentSince.IsZero() || time.Since(p.silentSince) > askAgain)
 }
 
-// noteUnanswered records that a connection failed after the questions. sure says that it failed
-// because of them. noteUnanswered returns true if the server is not asked for a while from now on,
+// noteUnanswered records that a connection failed after the questions. sure says that the questions
+// were the reason. noteUnanswered returns true if the server is not asked for a while from now on,
 // because sure is true or this has happened maxUnanswered times in a row.
 func (p *publishing) noteUnanswered(sure bool) bool {
 	p.mu.Lock()

@@ -39,7 +39,7 @@ func TestDoubtAboutAServerIsLogged(t *testing.T) {
 	})
 }
 
-// TestAConnectionThatComesAndGoesMakesFewRecords, and the last one says how it is.
+// TestAConnectionThatComesAndGoesMakesFewRecords. The last record has the present state.
 func TestAConnectionThatComesAndGoesMakesFewRecords(t *testing.T) {
 	for _, n := range causes {
 		synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestAServerThatIsReplacedAgainAndAgainMakesFewRecords(t *testing.T) {
 	}
 }
 
-// TestServersWithEverNewNamesMakeFewRecords: what the log remembers of them must not grow either.
+// TestServersWithEverNewNamesMakeFewRecords. The log does not keep every name, either.
 func TestServersWithEverNewNamesMakeFewRecords(t *testing.T) {
 	for _, n := range causes {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestAClusterThatIsFoundNowAndThenMakesFewRecords(t *testing.T) {
 	}
 }
 
-// TestAServerThatHangsNowAndThenMakesFewRecords, and the last one says how it is.
+// TestAServerThatHangsNowAndThenMakesFewRecords. The last record has the present state.
 func TestAServerThatHangsNowAndThenMakesFewRecords(t *testing.T) {
 	for _, n := range causes {
 		synctest.Test(t, func(t *testing.T) {

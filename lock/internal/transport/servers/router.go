@@ -193,8 +193,8 @@ func (r *Router) moveSlot(slot int, name string) *Server {
 	return s
 }
 
-// checkCount returns an error if l has too many servers, or if there would be too many servers
-// together with those that are not yet retired.
+// checkCount returns an error if l has too many servers, or if l and the servers that are not yet
+// retired would be too many together.
 func (r *Router) checkCount(l topology.Layout) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,8 +210,9 @@ func (r *Router) checkCount(l topology.Layout) error {
 	return fmt.Errorf("the Layout names %d servers, %d with those of the last minutes: more than %d are not used", len(l.Servers), all, MostServers)
 }
 
-// findNameless returns the server to which from has sent a request without its name: the one that has
-// the slot now, or the only other server of the Layout with that port, such as ":6379".
+// findNameless returns the server that a redirection by from means, but does not name. For MOVED that
+// is the server that has the slot now, if it is another one. Otherwise it is the only other server of a
+// Layout with that port, such as ":6379". If there is not exactly one, findNameless returns nil.
 func (r *Router) findNameless(from *Server, to pipe.Redirection, port string) *Server {
 	if s := r.slots[to.Slot].Load(); s != from && s != r.unknown && !to.Ask {
 		return s

@@ -284,8 +284,8 @@ func TestAServerThatIsNoMoreIsClosedOnceNothingNeedsIt(t *testing.T) {
 	})
 }
 
-// TestServersThatNothingNeedsCostNoGoroutine, and a Layout with more than a thousand servers is an
-// error. Very many servers in all are an error too, if each Layout names others.
+// TestServersThatNothingNeedsCostNoGoroutine. A Layout with more than a thousand servers is an error.
+// If each Layout names other servers, too many of them together are an error as well.
 func TestServersThatNothingNeedsCostNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fixture).build(t, true)
@@ -318,8 +318,8 @@ func TestServersThatNothingNeedsCostNoGoroutine(t *testing.T) {
 	})
 }
 
-// TestServersThatNoLayoutNamesAreFew, whatever a server says: each costs goroutines and connections.
-// A slot stays with the server that it had, and a Layout makes room.
+// TestServersThatNoLayoutNamesAreFew, whatever a server answers, because each costs goroutines and
+// connections. Above the limit a slot stays with its server. A Layout that names them makes room.
 func TestServersThatNoLayoutNamesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fixture).build(t, true)
@@ -461,8 +461,8 @@ func TestAServerThatCannotBeReachedIsToldOfOnce(t *testing.T) {
 	})
 }
 
-// TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf: it may have been refused
-// before the server was back.
+// TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf: the server may have refused it
+// before it was back.
 func TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redisServer, err := redistest.StartVirtual(redistest.MiniOptions{})

@@ -38,9 +38,9 @@ type Server struct {
 	replicated *pipe.Replicated // for acquisitions that replicas must have; nil without Config.Replicas
 
 	// atomic
-	hasOpenBegun     atomic.Bool                     // open or seal has begun
+	hasOpenBegun     atomic.Bool                     // open or seal was called
 	isReady          atomic.Bool                     // open has succeeded
-	epoch            atomic.Uint32                   // counts the servers that have been behind the name
+	epoch            atomic.Uint32                   // how often the server behind the name was replaced
 	epochContext     atomic.Pointer[context.Context] // ends with the epoch
 	address          atomic.Pointer[string]          // for the log, see Address; nil while it is not known
 	connected        atomic.Uint64                   // counts the connections that were made
@@ -202,7 +202,7 @@ func (s *Server) provedAt() (at time.Time) {
 // Name returns the name of the server in Layouts and redirections, or "" if there is none.
 func (s *Server) Name() string { return s.name }
 
-// Epoch returns how many servers s has stood for.
+// Epoch returns how often the server that s stands for was replaced by another one.
 func (s *Server) Epoch() uint32 { return s.epoch.Load() }
 
 // Attachment returns what Config.Opened returned, or nil if the server is not known.
@@ -250,7 +250,7 @@ func (s *Server) route(r *pipe.Request) bool {
 	return false
 }
 
-// errNameless is the error of a request for a server whose name is not known.
+// errNameless is the error of a request that was redirected to a server whose name is not known.
 const errNameless = redis.Error("TRYAGAIN the slot is on its way to a node that tells no name, and that is not known yet")
 
 // Target returns the server that a redirection by this server names. Without slots it
