@@ -17,8 +17,8 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// A name that is given up, and whose lock is lost before Taken has returned, is another process'.
-// Ended must not write what that one reads.
+// A name is given up, and its lock is lost before Taken has returned. Then another process may have the
+// lock, and Ended must not write what that process reads.
 func TestANameThatIsLostWhileItIsGivenUpIsToldAsLost(t *testing.T) {
 	for what, giveUp := range map[string]func(*program){
 		"dropped":  func(p *program) { p.Drop("a", "b") },
@@ -47,7 +47,7 @@ func TestANameThatIsLostWhileItIsGivenUpIsToldAsLost(t *testing.T) {
 	}
 }
 
-// requireFollowed checks that b hears of the release of "a", which another has had for long.
+// requireFollowed checks that b hears the release of "a", which another owner has held for long.
 func requireFollowed(t *testing.T, b *program, other *lock.Held) {
 	t.Helper()
 	time.Sleep(2 * time.Hour)
@@ -196,8 +196,8 @@ func TestANameThatIsDroppedDuringATryThatFailsIsListenedForNoMore(t *testing.T) 
 	})
 }
 
-// TestDropEndsTheContextOfANameThatEnds: another call has chosen the name, and has not ended its
-// context yet.
+// TestDropEndsTheContextOfANameThatEnds: SetMost has made the name end, and has not ended its context
+// yet.
 func TestDropEndsTheContextOfANameThatEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		const n = 2000

@@ -20,8 +20,8 @@ func (k *Keeper) pumpLocked() {
 	}
 }
 
-// nextLocked returns the name to ask for now, or nil. If there will be one later, pacer is set, for then
-// or before.
+// nextLocked returns the name to ask for now, or nil. If there will be one later, it sets pacer for that
+// time or earlier.
 func (k *Keeper) nextLocked() *entry {
 	e, wait := k.core.next(time.Now())
 	if wait > 0 {
@@ -79,8 +79,8 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 	return next
 }
 
-// settleLocked does what follows from the state that the core has given to e, which is not kept: it
-// rests for so long, or is looked at, and its release is heard.
+// settleLocked does what follows from the state that the core has given to e, which is not kept: e rests
+// for the time rest, or is looked at. While another owner may have it, its releases are heard.
 func (k *Keeper) settleLocked(e *entry, rest time.Duration) {
 	k.restLocked(e, rest)
 	k.followLocked(e)
@@ -178,7 +178,7 @@ func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 	var parent context.Context
 	parent, e.cancel = context.WithCancelCause(context.Background())
 	ctx := held.Context(parent)
-	k.goroutines.Add(1) // for ended, which is called in any case, because finish ends the parent
+	k.goroutines.Add(1) // for ended. It is called in any case, because finish ends the parent
 	context.AfterFunc(ctx, func() {
 		defer k.goroutines.Done()
 		k.ended(e, held)
@@ -186,7 +186,7 @@ func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 	k.goroutines.Go(func() { k.run(e, ctx, held) })
 }
 
-// run calls Taken, and what follows if the lock has ended meanwhile.
+// run calls Taken. If the name has begun to end meanwhile, run also calls finish.
 func (k *Keeper) run(e *entry, ctx context.Context, held *lock.Held) {
 	defer func() { // also after runtime.Goexit
 		k.mu.Lock()
@@ -236,7 +236,7 @@ func (k *Keeper) finish(e *entry) {
 		defer k.mu.Unlock()
 		k.giveLocked(e)
 	}()
-	e.cancel(ErrGivenUp) // Drop may be about to do so
+	e.cancel(ErrGivenUp) // Drop may be about to call it too
 	if k.cfg.Ended == nil {
 		return
 	}
@@ -250,8 +250,8 @@ func (k *Keeper) finish(e *entry) {
 	k.cfg.Ended(e.name, err)
 }
 
-// giveLocked has the lock of e released. All locks that are to be released at a moment share the
-// requests of UnlockMany, so a server that is silent costs the same however many there are.
+// giveLocked has the lock of e released. All locks that wait for their release share the requests of
+// UnlockMany, so a server that is silent costs the same however many locks there are.
 func (k *Keeper) giveLocked(e *entry) {
 	k.toGive = append(k.toGive, e)
 	if !k.giving {
@@ -283,7 +283,7 @@ func (k *Keeper) give() {
 			if errors.Is(errs[i], lock.ErrUnknown) {
 				k.stats.Unreleased++
 			}
-			// It is not followed yet, because the first message would end its rest.
+			// The name is not followed yet, because the first message would end its rest.
 			k.restLocked(e, k.core.finish(e, time.Now()))
 		}
 		k.lookLocked()
@@ -295,7 +295,7 @@ func (k *Keeper) give() {
 // restLocked sets the timer of a name that rests.
 func (k *Keeper) restLocked(e *entry, rest time.Duration) {
 	if rest > 0 {
-		e.timer.Stop() // set by an earlier rest whose end was told late
+		e.timer.Stop() // it may still be set from an earlier rest
 		// The error says that the Keeper is closed.
 		_ = k.wheel.ScheduleWithin(&e.timer, rest, slackOf(rest), e)
 	}

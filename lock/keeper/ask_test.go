@@ -31,7 +31,7 @@ func keeping(t *testing.T, cfg Config, f func(t *testing.T, srv *locktest.Server
 	})
 }
 
-// The message of a release may be older than the try of another one, whose lease is shorter.
+// Another owner with a shorter lease may have taken the lock after the release whose message comes.
 func TestANameRestsAsLongAsTheLastHolderHasIt(t *testing.T) {
 	keeping(t, Config{}, func(t *testing.T, srv *locktest.Server, _ *locktest.Link, k *Keeper) {
 		other := srv.Client(lock.Config{})
@@ -159,7 +159,7 @@ func TestNamesThatAreKnownToBeFreeDoNotWaitForTheNextProbe(t *testing.T) {
 	})
 }
 
-// The end of a hold may be told when the name is held again.
+// The Keeper may learn of the end of a hold when the name is held again.
 func TestTheEndOfAnEarlierHoldEndsNoOther(t *testing.T) {
 	keeping(t, Config{}, func(t *testing.T, _ *locktest.Server, _ *locktest.Link, k *Keeper) {
 		require.NoError(t, k.Want("a"))
@@ -174,8 +174,8 @@ func TestTheEndOfAnEarlierHoldEndsNoOther(t *testing.T) {
 	})
 }
 
-// A count may have begun before the change that is to be counted. Then another one follows, and no
-// further one.
+// A count may have begun before the change that it should count. Then one more count follows, and only
+// one.
 func TestSharersAreCountedAgainAfterACountThatMayBeTooOld(t *testing.T) {
 	keeping(t, Config{Share: "set"}, func(t *testing.T, srv *locktest.Server, link *locktest.Link, k *Keeper) {
 		time.Sleep(10 * time.Second)

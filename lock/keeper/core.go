@@ -30,13 +30,13 @@ const (
 	// by next, to due by fail, to gone by drop.
 	ready
 	// asking: a try is under way. From ready by next. To kept or ending by grant, to
-	// resting or gone by refuse and fail, to due or ready by refuse.
+	// resting, due, ready or gone by refuse and fail.
 	asking
 	// kept: held, and wanted. From asking by grant. To ending by drop, lose and the bound.
 	kept
 	// ending: lost or given up, until the functions have returned and the lock is released.
 	// From kept by drop, lose and the bound, from asking by grant if the name is not wanted
-	// any more or the bound was lowered. To ready, resting or gone by finish.
+	// any more or the bound was lowered. To ready, due, resting or gone by finish.
 	ending
 	// gone: not in the table any more.
 	gone
@@ -54,8 +54,8 @@ const (
 )
 
 const (
-	// tunedLooks is how many times as long a name rests whose releases are heard. So most looks come
-	// when the lease ends that the one before found.
+	// tunedLooks is how many times as long a name rests while its releases are heard. So most looks come
+	// at the end of the lease that the look before has found.
 	tunedLooks = 4
 	// looksAtOnce is how many names one look asks about at most.
 	looksAtOnce = 512
@@ -65,7 +65,7 @@ const (
 	failuresInARow = 8
 	firstPause     = 100 * time.Millisecond // between two probes while Redis is down; doubled up to longestPause
 	longestPause   = 5 * time.Second
-	shortHold      = time.Second // a name that was lost sooner rests for as long before its next try
+	shortHold      = time.Second // a name that was lost sooner than this rests this long before its next try
 	afterLease     = 5 * time.Millisecond
 	leaseSpread    = 20 * time.Millisecond // so that the processes that wait do not all try at once
 	// mostSlack is how much later than asked a name may wake, so that names wake together and
@@ -73,7 +73,7 @@ const (
 	mostSlack = 160 * time.Millisecond
 )
 
-// entry is one name. Keeper.mu guards it, but the methods of timer.
+// entry is one name. Keeper.mu guards it, except timer, whose methods need no mutex.
 type entry struct {
 	name   string // immutable
 	keeper *Keeper
@@ -82,10 +82,10 @@ type entry struct {
 	state     state
 	wanted    bool
 	place     int  // its index in core.line or core.proved, while it is ready
-	proved    bool // since the last try its server has answered that it may be free, or told a release
+	proved    bool // since the last try its server has answered that it is free, or told a release
 	wasProved bool // the try under way began so
 	heard     news // since the try or look under way began
-	tuned     bool // its messages come
+	tuned     bool // messages of its releases come
 	// When a try failed of a name that was proved: core.answers then, plus 1. While Redis answers no
 	// try, a look proves this name no more: Redis answers looks and refuses tries.
 	failed uint64
@@ -93,7 +93,7 @@ type entry struct {
 	// since the last grant
 	held    *lock.Held
 	cancel  context.CancelCauseFunc // ends the context of Taken; nil if Taken was not called
-	running bool                    // Taken runs, and its goroutine continues when the name is ending
+	running bool                    // Taken runs; its goroutine then calls finish if the name is ending
 	lost    bool
 	taken   time.Time
 }
@@ -109,18 +109,18 @@ type core struct {
 	entries map[string]*entry
 	line    []*entry // the ready ones that are not proved, in any order
 	proved  []*entry // the ready ones that are proved. They go first, and are tried while Redis is down for others
-	looks   []*entry // the due ones, and others that were due before
+	looks   []*entry // the due ones, and some that are not due any more
 	counts  [states]int
 	wanted  int
 	most    int  // 0: no bound
 	shared  bool // immutable
-	sharers int  // with which the names are shared, with this one; 0: not known yet
+	sharers int  // how many Keepers share the names, including this one; 0: not known yet
 	closed  bool
 
 	answers  uint64        // tries that were answered
 	streak   int           // tries that failed since the last answer
 	pause    time.Duration // the last pause while Redis is down
-	resume   time.Time     // while Redis is down, no try begins before
+	resume   time.Time     // while Redis is down, no probe begins before this time
 	tokens   float64       // tries that may begin now
 	refilled time.Time     // when tokens was computed
 }
@@ -169,7 +169,8 @@ func (c *core) lineOf(e *entry) *[]*entry {
 	return &c.line
 }
 
-// lineUp has a name tried, or, while Redis is down, looked at first: its server may be another one.
+// lineUp makes a name ready. While Redis is down, a name that is not proved becomes due instead, because
+// its server may be one that works.
 func (c *core) lineUp(e *entry) {
 	if c.isDown() && !e.proved {
 		c.move(e, due)
@@ -260,7 +261,7 @@ func (c *core) wake(e *entry) {
 // hear is for news of a name. It returns true if the timer of the name is to be stopped.
 func (c *core) hear(e *entry, what news) (stop bool) {
 	if e.state == kept || e.state == ending {
-		return false // it is too late for that
+		return false // this Keeper has the lock
 	}
 	e.tuned = true
 	switch {
@@ -273,7 +274,7 @@ func (c *core) hear(e *entry, what news) (stop bool) {
 	case what == released && !(e.state == ready && e.proved):
 		stop = e.state == resting
 		if e.state == ready {
-			c.move(e, due) // out of the line of those that are not proved
+			c.move(e, due) // out of the line of names that are not proved
 		}
 		e.proved = true
 		c.move(e, ready)
@@ -281,8 +282,8 @@ func (c *core) hear(e *entry, what news) (stop bool) {
 	return stop
 }
 
-// deafen is for a name whose messages do not come any more. If most is not 0, the name rests, and may
-// rest no longer than that from now on.
+// deafen is for a name whose messages do not come any more. If most is not 0, the name is resting, and
+// must not rest longer than most from now on.
 func (c *core) deafen(e *entry) (most time.Duration) {
 	if e.tuned && e.state == resting {
 		most = c.untilNextLook()
@@ -376,9 +377,9 @@ func (c *core) grant(e *entry, now time.Time) (keep bool) {
 	return true
 }
 
-// refuse is for a try that found another owner, whose lease ends after ttl; less than 0: it has no
-// end; 0: that is not known, because other callers of the client wait, and Redis was not asked. It
-// returns how long the name rests, 0 if it does not.
+// refuse is for a try that found another owner, whose lease ends after ttl. If ttl is less than 0, the
+// lease has no end. If it is 0, the end is not known, because other callers of the client wait, so Redis
+// was not asked. refuse returns how long the name rests, 0 if it does not.
 func (c *core) refuse(e *entry, ttl time.Duration) (rest time.Duration) {
 	if ttl != 0 {
 		c.answered()
@@ -386,8 +387,8 @@ func (c *core) refuse(e *entry, ttl time.Duration) (rest time.Duration) {
 	return c.rest(e, c.untilFree(e, ttl))
 }
 
-// untilFree returns how long a name rests that another owner has, whose lease ends after ttl; 0 or
-// less: it is not known when.
+// untilFree returns how long a name rests while another owner has it, whose lease ends after ttl. If ttl
+// is 0 or less, the end is not known.
 func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 	rest := c.untilNextLook()
 	if e.tuned {
@@ -399,13 +400,14 @@ func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 	return ttl + afterLease + time.Duration(c.random()*float64(leaseSpread))
 }
 
-// fail handles a try whose outcome is unknown, or that Redis answered with an error.
+// fail is for a try whose outcome is unknown, or that Redis answered with an error. It returns how long
+// the name rests, 0 if it does not.
 func (c *core) fail(e *entry, now time.Time) (rest time.Duration) {
 	if e.wasProved {
 		e.failed = c.answers + 1
 	}
 	if c.streak++; c.streak == failuresInARow {
-		for len(c.line) > 0 { // a look finds those whose servers answer
+		for len(c.line) > 0 { // a look finds the names whose servers answer
 			c.move(c.line[len(c.line)-1], due)
 		}
 	}
@@ -423,11 +425,12 @@ func (c *core) shortOf(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.7 + c.random()/5))
 }
 
-// slackOf returns how much longer than rest a name may rest: with the longest rest, less than Look.
+// slackOf returns how much longer than rest a name may rest. shortOf leaves room for it, so the time of
+// untilNextLook and its slack are together less than Look.
 func slackOf(rest time.Duration) time.Duration { return min(rest/10, mostSlack) }
 
-// rest has a name rest, unless it is not wanted any more, or something was heard that the answer may
-// not have in it.
+// rest lets a name rest, unless it is not wanted any more, or news came during the request. The answer
+// may be older than such news.
 func (c *core) rest(e *entry, rest time.Duration) time.Duration {
 	switch {
 	case !e.wanted || c.closed:

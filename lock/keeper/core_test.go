@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// script is a core with all that its user would have under way. Its events come in any order.
+// script is a core with the timers, tries and looks that the Keeper would have. Its events come in any
+// order.
 type script struct {
 	t      *rapid.T
 	core   core
@@ -20,7 +21,7 @@ type script struct {
 	asks   []*entry        // tries under way
 	looks  []*entry        // under way
 	heldBy map[*entry]bool // kept or ending
-	news   map[*entry]news // was heard, and no try or look has begun since
+	news   map[*entry]news // that was heard since the last try or look began
 }
 
 func (s *script) rest(e *entry, rest time.Duration) {
@@ -96,7 +97,7 @@ func (s *script) check(t *rapid.T) {
 	require.LessOrEqual(t, counts[asking], c.atOnce)
 }
 
-// TestCoreInAnyOrder: whatever happens in whatever order, each name is where something leads on.
+// TestCoreInAnyOrder: in whatever order events come, a further event leads each name to another state.
 func TestCoreInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{Look: time.Second, AtOnce: rapid.IntRange(1, 3).Draw(t, "at once"), PerSecond: 1000, Most: rapid.IntRange(0, 3).Draw(t, "most")}
@@ -301,7 +302,7 @@ func TestWhatIsHeardDecidesWhatFollows(t *testing.T) {
 	}
 }
 
-// looksAt returns what of entries is looked at now.
+// looksAt begins looks, and returns the names among entries that are looked at.
 func looksAt(c *core, entries ...*entry) (at []*entry) {
 	for _, e := range c.nextLooks() {
 		if slices.Contains(entries, e) {
@@ -327,7 +328,7 @@ func TestALookWithoutAnAnswerIsFollowedByATry(t *testing.T) {
 	}
 }
 
-// Messages of an owner that has gone say nothing of whether those of the next one come.
+// Messages of a former owner do not show that messages of the next owner come.
 func TestMessagesAreHeardAnewAfterAHold(t *testing.T) {
 	c, entries := asked(Config{Look: time.Second}, "a")
 	e := entries[0]
@@ -453,7 +454,7 @@ func TestWhileRedisIsDownOneNameIsAskedForAtATime(t *testing.T) {
 }
 
 // Eight names of a dead server of a Cluster have failed, and many more wait for a probe. The names of the
-// others are looked at, and those that are free are tried at once.
+// other servers are looked at, and the free ones are tried at once.
 func TestADeadServerDoesNotHoldUpTheNamesOfOthers(t *testing.T) {
 	const dead = 200
 	for what, free := range map[string]func(c *core, b *entry){

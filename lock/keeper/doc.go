@@ -51,7 +51,7 @@
 // at the next look.
 //
 // Config.Most is a bound and not a share. If all processes together may keep fewer
-// names than there are, nobody keeps some of them. If they may keep more, the
+// names than there are, some names are kept by no process. If they may keep more, the
 // processes that came first have more. Config.Share is a share.
 //
 // A server that fails holds up names of other servers of a Cluster too. A try that
@@ -67,9 +67,9 @@
 // # A fair share
 //
 // Keepers with the same Config.Share count each other, without a coordinator. Each
-// keeps at most ceil(names / n). When one joins, the others give up what is more
-// within a Look, and the new one takes it at once, or when their functions have
-// returned. When one closes, the others take its names at once. When one dies, they
+// keeps at most ceil(names / n). When one joins, the others give up their surplus
+// within a Look, and the new one takes these names at once, or when the functions
+// of the others have returned. When one closes, the others take its names at once. When one dies, they
 // do so a Look after its lease has ended.
 //
 // It is not promised that all parts are equal: of 10 names, four Keepers have 3, 3, 3

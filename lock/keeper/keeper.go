@@ -38,7 +38,7 @@ type Keeper struct {
 	isIdle  bool        // idle is closed
 	stats   Stats       // the counters
 
-	goroutines sync.WaitGroup // those that this Keeper started, but the wheel's
+	goroutines sync.WaitGroup // all that this Keeper started, without the goroutines of the wheel
 }
 
 // New returns a Keeper that wants no name yet, or one error with all faults of its
@@ -195,7 +195,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 			return fmt.Errorf("keeper: close: %d names were not given back: %w", left, ctx.Err())
 		}
 	}
-	k.goroutines.Wait() // those that are left wait for nothing: what they ask ends with tries
+	k.goroutines.Wait() // this is short, because the context of their requests, tries, has ended
 	k.releases.Close()
 	if k.share != nil {
 		return k.share.close(ctx)

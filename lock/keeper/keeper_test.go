@@ -21,7 +21,7 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// program is a program that keeps names. It notes what its functions are told.
+// program is a program that keeps names. It records the calls of its functions.
 type program struct {
 	*keeper.Keeper
 	client *lock.Client
@@ -382,7 +382,7 @@ func TestOnlyNamesThatOthersHoldAreListenedFor(t *testing.T) {
 	})
 }
 
-// No message comes for a lock whose key vanished, or while the server lets nobody subscribe.
+// No message comes for a lock whose key vanished.
 func TestANameThatIsFreeWithoutAMessageIsTakenAtALook(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		const look = 2 * time.Second
@@ -398,7 +398,7 @@ func TestANameThatIsFreeWithoutAMessageIsTakenAtALook(t *testing.T) {
 	})
 }
 
-// The process that held the names has died. Their leases end, and not later than that they are taken.
+// The process that held the names has died. The names are taken when their leases end.
 func TestTheNamesOfADeadHolderAreTakenWhenTheirLeasesEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		link := srv.Link()
@@ -472,8 +472,8 @@ func TestAServerThatIsSilentForAMinuteCostsFewTries(t *testing.T) {
 	})
 }
 
-// Another caller of the client waits for each name, so the client refuses the tries without asking
-// Redis, and does not know until when.
+// Another caller of the client waits for each name. So the client refuses the tries without asking
+// Redis, and the end of the lease is not known.
 func TestNamesThatOthersOfTheClientWaitForAreNoLoop(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		link := srv.Link()

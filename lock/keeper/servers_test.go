@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock/sentinel"
 )
 
-// requireShared waits until the programs keep all names together, and n each.
+// requireShared waits until the programs together keep all names, and each keeps n.
 func requireShared(t *testing.T, names []string, n int, programs ...*program) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -60,7 +60,7 @@ func TestTwoProgramsOnOneServer(t *testing.T) {
 		func() { fixture.Do(t, server, "FLUSHALL") })
 }
 
-// A failover takes the messages away, and what the new master has missed.
+// A failover loses messages, and the locks that the new master has missed.
 func TestTwoProgramsBehindSentinels(t *testing.T) {
 	t.Parallel()
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{})

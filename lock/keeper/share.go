@@ -14,8 +14,8 @@ import (
 // another one has ended.
 const MaxSharers = 64
 
-// sharers counts the Keepers that share a set. Each of them keeps one of MaxSharers locks, its
-// place, and counts the places that are held. A Keeper of its own keeps the place.
+// sharers counts the Keepers that share a set. Every such Keeper keeps one of MaxSharers locks, which
+// is its place, and counts the places that are held. Another Keeper, own, keeps the place.
 type sharers struct {
 	k        *Keeper
 	places   []string       // immutable; their names
@@ -24,7 +24,7 @@ type sharers struct {
 	timer    wheel.Timer
 
 	counting bool // guarded by k.mu; a count runs
-	again    bool // guarded by k.mu; another one follows, because this one may be too old
+	again    bool // guarded by k.mu; another count follows, because the running one may be too old
 }
 
 // placesOf returns the places of a share, or the error with which the client refuses their names.
@@ -67,7 +67,8 @@ func (s *sharers) close(ctx context.Context) error {
 	return s.own.Close(ctx)
 }
 
-// countNow counts soon. This Keeper has got its place, or another may have left its own.
+// countNow counts soon. It is called when this Keeper has got its place, and when another one may have
+// left its place.
 func (s *sharers) countNow() {
 	if !s.timer.Touch(0) {
 		s.countAfter(0)
