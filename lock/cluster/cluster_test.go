@@ -233,8 +233,8 @@ func TestPoolsOfTheClusterAreDialledAsTheyDo(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 }
 
-// TestCloseWaitsForNobody: not for a client that was never used, nor for nodes
-// that take connections and answer nothing.
+// TestCloseWaitsForNobody. One client was never used. The nodes of the other take
+// connections and answer nothing.
 func TestCloseWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -18,9 +18,10 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// TestWhatDeletesAKeyDoesNotTouchItAgain: the slot is on its way and all keys are still at the old
-// server. It refuses a script that touches a key which the script has deleted, because the key may
-// be at the new server. The message of such a release would be lost, and its caller would not know.
+// TestWhatDeletesAKeyDoesNotTouchItAgain: the slot is on its way, and all keys are still at the old
+// server. After a script has deleted a key, the server does not let it use the key again, because the
+// key may be at the new server. The message of such a release would be lost, and its caller would not
+// know.
 func TestWhatDeletesAKeyDoesNotTouchItAgain(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -79,8 +80,8 @@ func TestWhatDeletesAKeyDoesNotTouchItAgain(t *testing.T) {
 	}
 }
 
-// waits has a call wait for a lock until the returned function is called. It has begun to wait when the
-// server has that key.
+// waits starts a call that waits for m until the returned function is called. The call waits when the
+// server has key.
 func waits(t *testing.T, m *lock.Mutex, s *redistest.Server, key string) (gaveUp func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(bounded.Context(t))

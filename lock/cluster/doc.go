@@ -36,8 +36,8 @@
 // token. So tokens still rise from holder to holder (P28). Held.Guard with keys on
 // different nodes returns lock.ErrUnknown until the keys are together.
 //
-// Other objects have several keys. Their holds are renewed too, but those of
-// RWMutex readers only while their two keys are together. Such objects cannot
+// Other objects have several keys. Their holds are renewed too, but a hold of
+// an RWMutex reader only while its two keys are together. Such objects cannot
 // be taken, released or counted before the slot has arrived. A call that waits
 // tries again after pauses that grow to a second. TryLock and ForceUnlock return
 // lock.ErrUnknown, name the move and leave nothing behind (P29). Unlock returns the

@@ -52,8 +52,8 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
-// TestAMasterFailsOver to a replica that has missed some locks: those are told
-// as soon as the replica says so, long before they are due; the others live on.
+// TestAMasterFailsOver to a replica that has missed some locks. Their holders are
+// told as soon as the replica says so, long before renewal is due. The other holds live on.
 func TestAMasterFailsOver(t *testing.T) {
 	t.Parallel()
 	rc := fixture.Cluster(t, redistest.ClusterOptions{
@@ -61,8 +61,8 @@ func TestAMasterFailsOver(t *testing.T) {
 	})
 	ctx := bounded.Context(t)
 	t.Run("its replicas are waited for before", func(t *testing.T) { replicasAreWaitedFor(t, rc) })
-	// Renewals are due each 100 s, and no waiter polls: what happens here, the
-	// failover has brought about.
+	// Renewals are due each 100 s, and no waiter polls, so the failover alone causes
+	// what happens here.
 	var log fixture.Log
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second, Logger: log.Logger()})
 	other := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second})

@@ -19,8 +19,8 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// exclusive are the objects that one holder at a time can have: how one is
-// taken, at once or when it is free.
+// exclusive has, for each kind of object that only one holder at a time can have,
+// how to take it. With wait, the call waits until the object is free.
 var exclusive = map[string]func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error){
 	"Mutex": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
 		return either(wait, c.Mutex(name).Lock, c.Mutex(name).TryLock)
@@ -58,7 +58,7 @@ func either(wait bool, lock, try func(context.Context) (*lock.Held, error)) func
 	return try
 }
 
-// first takes the object for the first holder, a.
+// first returns the call that takes the object for the first holder, a.
 func first(kind string, c *lock.Client, name string) func(context.Context) (*lock.Held, error) {
 	if kind == "RWMutex read by a" {
 		return c.RWMutex(name).Reader().Lock
@@ -66,13 +66,13 @@ func first(kind string, c *lock.Client, name string) func(context.Context) (*loc
 	return exclusive[kind](c, name, true)
 }
 
-// tagged are names with and without a hash tag.
+// tagged returns names with and without a hash tag.
 func tagged(word string) []string {
 	return []string{word, "{" + word + "}:of", "the{" + word + "}:of", "x{" + word + "}{"}
 }
 
-// TestTheFamilyOnACluster: each kind of lock, under names of all forms, is taken,
-// refused to others, awaited, and given to who waits, by a message alone.
+// TestTheFamilyOnACluster: each kind of lock, under names of all forms, is taken
+// and refused to others. A waiter gets it, woken by a message alone.
 func TestTheFamilyOnACluster(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -249,8 +249,8 @@ func awaitListener(t *testing.T, rc *redistest.Cluster, name string, sharded boo
 	}, time.Minute, time.Millisecond, "nobody waits for %s", name)
 }
 
-// requireOneSlot checks that all keys of an object are in its slot: those that
-// scripts make up themselves, too.
+// requireOneSlot checks that all keys of an object are in its slot, even keys
+// whose names scripts make.
 func requireOneSlot(t *testing.T, rc *redistest.Cluster, name string) {
 	t.Helper()
 	found := false
@@ -313,8 +313,8 @@ func TestNamesOfTheFamilyWithoutASlotOfTheirOwnAreRefused(t *testing.T) {
 	}
 }
 
-// readers takes a lock for reading by two clients, in a slot that is then on the
-// move, and returns each hold and the key that lives as long.
+// readers takes a lock for reading by each client. It returns the holds, and of
+// each hold the key that lives as long.
 func readers(t *testing.T, rc *redistest.Cluster, name string, clients ...*lock.Client) (helds []*lock.Held, timeouts []string) {
 	t.Helper()
 	for _, c := range clients {
@@ -333,8 +333,8 @@ func readers(t *testing.T, rc *redistest.Cluster, name string, clients ...*lock.
 }
 
 // TestAReaderWhoseKeysAreApartKeepsItsLock: the release of one reader looks at
-// the keys of the others, and some of these are on another server. Neither takes
-// it the lock from them, nor does renewal find them lost.
+// the keys of the other readers, and some of these are on another server. The
+// release does not take the lock from them, and renewal does not find them lost.
 func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -416,8 +416,8 @@ func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
 	}
 }
 
-// TestTheFamilyInASlotHeldHalfMigrated: what is held is renewed; what needs
-// several keys is done when the slot has arrived, and not before.
+// TestTheFamilyInASlotHeldHalfMigrated: holds are renewed. Calls that need several
+// keys take effect when the slot has arrived, and not before.
 func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -482,7 +482,7 @@ func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
 		select {
 		case err := <-result:
 			require.NoError(t, err, what)
-			// The others need several keys, and all of them together.
+			// These calls need several keys on one server.
 			require.Contains(t, []string{
 				"takes Mutex", "releases Mutex", "takes FencedMutex", "releases FencedMutex", "releases RWMutex read by a",
 			}, what)
@@ -514,8 +514,8 @@ func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
 	require.Empty(t, a.Stats().Renewal.Lost)
 }
 
-// TestFencedTokensRiseWhileTheirSlotMoves: locks and counters are apart in all
-// ways, and the lock goes from client to client and within each of them.
+// TestFencedTokensRiseWhileTheirSlotMoves: the lock, its counter or neither has moved, and
+// the lock goes from client to client and from owner to owner in a client.
 func TestFencedTokensRiseWhileTheirSlotMoves(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)

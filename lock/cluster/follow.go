@@ -18,8 +18,8 @@ const (
 	retryPause = 100 * time.Millisecond
 
 	leastGap = 100 * time.Millisecond // the shortest time between two looks, however many hints come
-	atOnce   = 3                      // nodes that are asked at once, because a single one may be cut off and wrong
-	patience = 500 * time.Millisecond // how long nodes may be silent until others are asked, or are not waited for
+	atOnce   = 3                      // nodes that are asked at once, because one node may be cut off and wrong
+	patience = 500 * time.Millisecond // how long look waits for silent nodes before it asks others, or ends
 )
 
 // Follow implements topology.Topology.

@@ -11,8 +11,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 )
 
-// TestAllKeysOfALockShareItsSlot, as a server says, whatever its name and its prefix are:
-// its counter of tokens does, too.
+// TestAllKeysOfALockShareItsSlot, as a server computes slots, whatever the name and the
+// prefix are. The counter of tokens is in the slot too.
 func TestAllKeysOfALockShareItsSlot(t *testing.T) {
 	conn := fixture.Dial(t, onCluster(t).Servers[0])
 	words := []string{"{", "}", "a", ":", "7", "timeout", "order:42", "redisson_lock_queue:", "wheellock_token:", "{t}"}

@@ -13,7 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/cluster"
 )
 
-// TestAClusterALongWayOffIsDialledWithTheDefaults, and so are its nodes asked for their table.
+// TestAClusterALongWayOffIsDialledWithTheDefaults, and its nodes answer for their slot table in time.
 func TestAClusterALongWayOffIsDialledWithTheDefaults(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)

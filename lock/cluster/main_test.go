@@ -29,7 +29,7 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	// What the tests do is wait, mostly. The command line may say otherwise.
+	// The tests mostly wait. -parallel on the command line still wins.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
@@ -68,7 +68,7 @@ func newClient(t *testing.T, rc *redistest.Cluster, o cluster.Options, cfg lock.
 	return fixture.Client(t, source, cfg)
 }
 
-// waysToPublish are the settings of how releases are published, as these servers can.
+// waysToPublish returns the settings for publishing that these servers support.
 func waysToPublish(t *testing.T) map[string]topology.PubSub {
 	t.Helper()
 	if !fixture.HasAbilities(t, redistest.ShardedPubSub) {
@@ -92,8 +92,7 @@ func keysInSlot(t *testing.T, rc *redistest.Cluster, slot, server int) []string 
 	return keys
 }
 
-// requireTrusted checks that a holder trusts its lock no longer than the server
-// keeps the key.
+// requireTrusted checks that the trust in a hold ends before the server's key does.
 func requireTrusted(t *testing.T, s *redistest.Server, held *lock.Held) {
 	t.Helper()
 	deadline := held.Deadline() // before the server is asked: a renewal moves both on

@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock/cluster"
 )
 
-// TestASlotMovesAmongManyLocks: while TryLockMany takes them, and back while UnlockMany gives them
-// back. None is missing, and nothing is left on any server.
+// TestASlotMovesAmongManyLocks while TryLockMany takes them. It moves back while UnlockMany releases
+// them. No lock is missing, and nothing is left on any server.
 func TestASlotMovesAmongManyLocks(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)

@@ -80,7 +80,7 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 					}
 				}
 			}
-			// Locks of names that had been released are taken where the slot goes.
+			// A lock that has no key yet is taken on the server to which the slot goes.
 			late := fixture.LockAll(t, a, fixture.Names(tag+"late", 5))
 			require.NoError(t, rc.MoveKeys(slot, from, to))
 			require.NoError(t, rc.EndMove(slot, from, to))
@@ -114,9 +114,9 @@ func counterOf(t *testing.T, rc *redistest.Cluster, slot, server int) string {
 	return ""
 }
 
-// TestNobodyNoticesThatSlotsMove: two clients fight for locks of several slots
-// that go from master to master all the time. Nobody ever has a lock together
-// with another, tokens rise, and nobody loses one.
+// TestNobodyNoticesThatSlotsMove: two clients contend for locks of several slots
+// that go from master to master all the time. No two owners have a lock at the
+// same time, tokens rise, and no lock is lost.
 func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()

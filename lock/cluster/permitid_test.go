@@ -17,8 +17,8 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// TestPermitsByIDOnACluster: under names of all forms permits of one client are
-// released and their leases set by another, which wakes who waits by a message alone.
+// TestPermitsByIDOnACluster: under names of all forms, a client releases permits of
+// another one and sets their leases. A message alone wakes the waiter.
 func TestPermitsByIDOnACluster(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -95,8 +95,8 @@ func TestPermitsByIDOnACluster(t *testing.T) {
 	}
 }
 
-// TestAReleaseByIDWaitsForASlotThatMoves: while its keys are apart it is not answered,
-// and then it takes effect once.
+// TestAReleaseByIDWaitsForASlotThatMoves: it does not return while the keys are on two
+// servers, and then it takes effect once.
 func TestAReleaseByIDWaitsForASlotThatMoves(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// A plain pool to a server in cluster mode, the usual form of a small hosted one.
+// Small hosted servers are often in cluster mode, and programs reach them through a plain pool.
 func TestAPoolToAServerInClusterModeIsToldWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -45,7 +45,7 @@ func TestAPoolToAServerInClusterModeIsToldWhatItNeeds(t *testing.T) {
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it would be tried for ever")
 }
 
-// The page says so of one server that has all slots.
+// lock/SERVERS.md gives this prefix for one server that has all slots.
 func TestAPrefixWithAHashTagServesAPoolToAWholeCluster(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../SERVERS.md")

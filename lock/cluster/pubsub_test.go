@@ -24,13 +24,13 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// view is a Cluster as one client sees it: it says what the test wants of its version.
+// view is a Cluster as one client sees it. The test chooses the version that INFO tells.
 type view struct {
 	rc      *redistest.Cluster
 	proxies map[string]*faultproxy.Proxy // by the address of the server
 	version atomic.Value                 // string; "" if INFO is refused
-	asked   atomic.Int32                 // for it
-	busy    atomic.Int32                 // so many of these questions are answered with BUSY
+	asked   atomic.Int32                 // how often the version was asked for
+	busy    atomic.Int32                 // how many of the next such questions are answered with BUSY
 	log     fixture.Log
 }
 
@@ -67,8 +67,8 @@ func (v *view) become(version string) {
 	}
 }
 
-// mixedViewOf returns a view of a Cluster whose second server is old, until that is told
-// to become another one.
+// mixedViewOf returns a view of a Cluster whose second server is old, until the view old becomes another
+// version.
 func mixedViewOf(t *testing.T, rc *redistest.Cluster) (mixed, old *view) {
 	old, later := viewOf(t, rc, "6.2.14"), viewOf(t, rc, "7.0.15")
 	mixed = &view{rc: rc, proxies: map[string]*faultproxy.Proxy{}}
@@ -81,7 +81,7 @@ func mixedViewOf(t *testing.T, rc *redistest.Cluster) (mixed, old *view) {
 	return mixed, old
 }
 
-// client returns a client that sees the Cluster so.
+// client returns a client that sees the Cluster as v does.
 func (v *view) client(t *testing.T, o cluster.Options, cfg lock.Config, more ...redis.DialOption) *lock.Client {
 	t.Helper()
 	dial := redis.DialNetDial(func(network, addr string) (net.Conn, error) {
@@ -96,7 +96,7 @@ func (v *view) client(t *testing.T, o cluster.Options, cfg lock.Config, more ...
 	return fixture.Client(t, source, cfg)
 }
 
-// chosen is what the log says of how releases are published, line by line.
+// chosen returns the commands for publishing that the log names, one for each change.
 func (v *view) chosen() (commands []string) {
 	for line := range strings.Lines(v.log.String()) {
 		if _, what, ok := strings.Cut(line, "how releases are published was chosen"); ok {
@@ -108,7 +108,7 @@ func (v *view) chosen() (commands []string) {
 	return commands
 }
 
-// sleeper takes a lock that a holds, in b, and returns when it listens.
+// sleeper lets b wait for a lock that a holds, and returns when b listens.
 func sleeper(t *testing.T, rc *redistest.Cluster, a, b *lock.Client, name string, sharded bool) (held *lock.Held, got chan error) {
 	t.Helper()
 	held = fixture.Hold(t, a.Mutex(name).Lock)
@@ -137,7 +137,7 @@ func TestABusyServerIsAskedAgainHowReleasesArePublished(t *testing.T) {
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
-// TestABusyServerIsNotDialledAgainAtOnce: however many wait for a connection.
+// TestABusyServerIsNotDialledAgainAtOnce, however many calls wait for a connection.
 func TestABusyServerIsNotDialledAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -190,7 +190,7 @@ func TestHowReleasesArePublishedIsChosenByTheVersion(t *testing.T) {
 	}
 }
 
-// TestWhatIsSetIsNotChosen: nobody is asked then.
+// TestWhatIsSetIsNotChosen, and no server is asked for its version.
 func TestWhatIsSetIsNotChosen(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -235,7 +235,7 @@ func TestAWaiterThatSleepsIsWokenThoughTheVersionChanged(t *testing.T) {
 				s := rc.Servers[owner(t, rc, name)]
 				if whose != "the holder's" {
 					other.become(change[1])
-					// It has looked, and hears both from then on.
+					// The waiter's client has noticed the change, and listens in both ways.
 					require.Eventually(t, func() bool {
 						return len(other.chosen()) == 2 && subscribed(t, s, name, true) && subscribed(t, s, name, false)
 					},
@@ -346,7 +346,7 @@ func TestTheOtherKindOfMessageIsHeardForAWhileAlone(t *testing.T) {
 	require.NoError(t, bounded.Receive(t, got))
 }
 
-// TestAMasterOfAnotherVersion is used as it is; the others are used as they are.
+// TestAMasterOfAnotherVersion: releases are published at each master as its own version has it.
 func TestAMasterOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.ShardedPubSub)
@@ -373,7 +373,7 @@ func TestAMasterOfAnotherVersion(t *testing.T) {
 	bounded.Until(t, func() bool { return strings.Contains(mixed.log.String(), `command=SPUBLISH versions="7.0.0, 7.0.15"`) })
 }
 
-// TestAClusterThatDoesNotTellItsVersion is used with PUBLISH, and both are heard.
+// TestAClusterThatDoesNotTellItsVersion is used with PUBLISH, and waiters listen in both ways.
 func TestAClusterThatDoesNotTellItsVersion(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.ShardedPubSub)
@@ -427,7 +427,7 @@ func TestAUserWithoutTheRightToShards(t *testing.T) {
 		for _, s := range rc.Servers {
 			fixture.Do(t, s, "ACL", "SETUSER", "later", "-spublish")
 		}
-		// The message with which the client learns of it is lost; the next is not.
+		// The client learns that SPUBLISH is refused when a message is lost. No later message is lost.
 		other := fixture.Hold(t, a.Mutex("{later}:other").Lock)
 		require.NoError(t, other.Unlock(bounded.Context(t)))
 		v.log.Await(t, 1, "sharded pub/sub is refused")
@@ -437,7 +437,7 @@ func TestAUserWithoutTheRightToShards(t *testing.T) {
 	})
 }
 
-// TestWhoMayNotListenToShardsPolls, and is told so.
+// TestWhoMayNotListenToShardsPolls, and the log says why.
 func TestWhoMayNotListenToShardsPolls(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.ShardedPubSub)
@@ -458,7 +458,7 @@ func TestWhoMayNotListenToShardsPolls(t *testing.T) {
 	require.Contains(t, v.log.String(), "command=SSUBSCRIBE")
 }
 
-// TestAServerThatSaysNothingToTheQuestion is used all the same.
+// TestAServerThatSaysNothingToTheQuestion for its version is used all the same.
 func TestAServerThatSaysNothingToTheQuestion(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// TestTheRightsThatThePageGivesAreEnough and none is there that is not needed
-// to be told of: the line is taken from there.
+// TestTheRightsThatThePageGivesAreEnough gives a user the rights that
+// lock/SERVERS.md lists, and uses locks of a Cluster as that user.
 func TestTheRightsThatThePageGivesAreEnough(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.ChannelRights)

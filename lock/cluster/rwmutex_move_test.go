@@ -17,7 +17,7 @@ import (
 )
 
 // TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived: the lock and the list of waiting writers
-// are at the new server, and the timeouts of the readers are not. To a script there the readers look
+// are at the new server, and the timeouts of the readers are not. So a script there takes the readers for
 // dead. Another reader's release is owed, so the writer's next try looks at the timeouts.
 func TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived(t *testing.T) {
 	require.Empty(t, reads.Stats().Renewal.Lost)
 }
 
-// whileMoving is Lock of what cannot be had before the slot has arrived.
+// whileMoving calls Lock for a lock that cannot be taken before its slot has arrived.
 func whileMoving(ctx context.Context, m *lock.Mutex) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // several tries on a busy machine
 	defer cancel()

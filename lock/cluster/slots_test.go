@@ -18,8 +18,7 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// startTeller starts a node that knows no more than CLUSTER SLOTS, and says slots
-// to that.
+// startTeller starts a node that knows only CLUSTER SLOTS, and answers slots.
 func startTeller(t *testing.T, slots string) string {
 	t.Helper()
 	return fixture.Proxy(t, nil, func(c faultproxy.Command) faultproxy.Fate {
@@ -30,8 +29,8 @@ func startTeller(t *testing.T, slots string) string {
 	}).Addr()
 }
 
-// slotsAt is an answer of CLUSTER SLOTS that gives all slots to one node. host is
-// one of Redis, and more what follows the id.
+// slotsAt returns an answer to CLUSTER SLOTS that gives all slots to one node. host
+// is encoded as in RESP, and more is encoded metadata, or empty.
 func slotsAt(host string, port int, id, more string) string {
 	n := 3
 	if more != "" {
@@ -61,7 +60,7 @@ func TestATableOfTooManyMastersIsAnError(t *testing.T) {
 	require.Len(t, layout(t, liar, startTeller(t, slotsAt(bulk("10.0.0.2"), 7, "a", ""))).Servers, 1)
 }
 
-// layout is the first that a Topology of these nodes finds.
+// layout returns the first Layout that a Topology of these nodes finds.
 func layout(t *testing.T, nodes ...string) topology.Layout {
 	t.Helper()
 	source, err := cluster.New(&redisc.Cluster{StartupNodes: nodes}, cluster.Options{})
@@ -97,8 +96,8 @@ func TestCLUSTERSLOTSIsEnough(t *testing.T) {
 	}
 }
 
-// Without the epochs of CLUSTER NODES most are believed: one node that is cut off
-// leads nowhere.
+// Without the epochs of CLUSTER NODES the majority counts, so one node that is cut
+// off does not mislead the client.
 func TestOfNodesWithoutEpochsMostAreBelieved(t *testing.T) {
 	t.Parallel()
 	for stale := range 3 {

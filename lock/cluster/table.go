@@ -27,7 +27,7 @@ type slotRange struct {
 	from, to int // both included
 	addr     string
 	id       string
-	epoch    int64 // the master's configuration epoch; the master with the highest one has a slot; 0: not known
+	epoch    int64 // the master's configuration epoch: the master with the highest one has the slot; 0: not known
 }
 
 // ask asks one node for its table until ctx ends. A table without slots is an error, because its

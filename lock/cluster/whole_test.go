@@ -32,8 +32,8 @@ func onEach(t *testing.T, rc *redistest.Cluster, prefix string) [3]string {
 }
 
 // TestAMultiLockOfAllNodes: clients that list its members in other orders take
-// turns; it is renewed on every node, also while a slot moves; and the loss of one
-// member is that of the whole.
+// turns. The MultiLock is renewed on every node, even while a slot moves. The loss
+// of one member is the loss of the MultiLock.
 func TestAMultiLockOfAllNodes(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
@@ -94,7 +94,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestARedLockOfAClusterIsRefused, because a node of it may fail over.
+// TestARedLockOfAClusterIsRefused, because a node of the Cluster may fail over.
 func TestARedLockOfAClusterIsRefused(t *testing.T) {
 	c := newClient(t, onCluster(t), cluster.Options{}, lock.Config{})
 	_, err := lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("red"))
