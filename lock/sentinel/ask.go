@@ -29,7 +29,7 @@ const (
 	// answered. Just after a failover most sentinels do not know of it yet.
 	patience = 50 * time.Millisecond
 	// backwards is how long a majority must answer with an older configuration
-	// until it is believed. That happens if the sentinels' state was made anew.
+	// before it is believed. A majority does so if the sentinels have lost their state.
 	backwards = 10 * time.Second
 )
 
@@ -126,8 +126,7 @@ func disagreement(answers []master) error {
 	return fmt.Errorf("sentinel: for configuration %d the sentinels name several masters: %s", answers[0].epoch, strings.Join(text, ", "))
 }
 
-// masters asks the servers that the sentinels name for their role. It returns those that are
-// masters.
+// masters asks the servers that the sentinels name for their role, and returns the masters among them.
 func (s *Topology) masters(ctx context.Context, named []master) (masters []master) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()

@@ -48,7 +48,7 @@ func TestSentinelsOfOneEpochThatDisagreeDoNotMoveTheMaster(t *testing.T) {
 	require.Eventually(t, func() bool { return masterAddr(t, s) == "127.0.0.1:1" }, time.Minute, time.Millisecond, "a later epoch wins alone")
 }
 
-// TestWithoutAMajorityTheKnownMasterStays, also if only the sentinel answers that names another.
+// TestWithoutAMajorityTheKnownMasterStays, even if the only sentinel that answers names another master.
 func TestWithoutAMajorityTheKnownMasterStays(t *testing.T) {
 	t.Parallel()
 	a, b := startFake(t, "127.0.0.1:1", 5), startFake(t, "127.0.0.1:1", 5)
@@ -62,7 +62,7 @@ func TestWithoutAMajorityTheKnownMasterStays(t *testing.T) {
 	require.Equal(t, "127.0.0.1:1", masterAddr(t, s))
 	a.say("127.0.0.1:2", "", 5, false)
 	require.Equal(t, "127.0.0.1:2", masterAddr(t, s))
-	// Nor does a split in a later epoch, of which nobody can know the outcome.
+	// A split in a later epoch changes nothing either, because its outcome is not known.
 	a.say("127.0.0.1:3", "", 6, false)
 	b.say("127.0.0.1:4", "", 6, false)
 	require.Equal(t, "127.0.0.1:2", masterAddr(t, s))
@@ -96,7 +96,7 @@ func TestTheLeaderOfAFailoverNamesTheNewMaster(t *testing.T) {
 	require.Equal(t, "127.0.0.1:2", masterAddr(t, patient(t, f)))
 }
 
-// TestADisagreementIsTold, and an old run id is not taken for one more restart.
+// TestADisagreementIsTold. An old run id does not count as another restart.
 func TestADisagreementIsTold(t *testing.T) {
 	t.Parallel()
 	a, b, c := startFake(t, "127.0.0.1:1", 5), startFake(t, "127.0.0.1:1", 5), startFake(t, "127.0.0.1:1", 5)
@@ -134,7 +134,7 @@ func TestADisagreementIsTold(t *testing.T) {
 	require.Equal(t, "127.0.0.1:1", l.Servers[0].Name)
 }
 
-// TestWhileAClientFollowsDialAsksNobody, so sentinels that hang take no time from a dial.
+// TestWhileAClientFollowsDialAsksNobody, so sentinels that hang delay no dial.
 func TestWhileAClientFollowsDialAsksNobody(t *testing.T) {
 	t.Parallel()
 	good := startFake(t, startRole(t, "master"), 1)

@@ -20,7 +20,8 @@
 //     has told of the later failover.
 //   - If answers with the same config-epoch differ, their majority decides, and
 //     the client logs that they differ. Without a majority the known master
-//     stays (P31). If none is known, it is the only server that says it is a master.
+//     stays (P31). If none is known, the client uses the server that says it is a
+//     master, if only one says so.
 //   - If no sentinel answers, the last known master stays in use.
 //   - Every connection to the master first asks whether the server is a master
 //     (ROLE, or INFO if ROLE is not permitted).

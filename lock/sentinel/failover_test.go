@@ -15,9 +15,9 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// TestAFailover of a master, two replicas and three sentinels: locks that the
-// new master has got live on, those that it has missed are told long before
-// they are due, and new ones are taken with rising tokens.
+// TestAFailover of a master, two replicas and three sentinels: holds that the
+// new master has live on. The holders of the others are told long before
+// renewal is due, and new holds have higher tokens.
 func TestAFailover(t *testing.T) {
 	t.Parallel()
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{})

@@ -16,14 +16,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// What the tests do is wait, mostly. The command line may say otherwise.
+	// The tests mostly wait. -parallel on the command line still wins.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// fake is a sentinel that says what the test wants.
+// fake is a sentinel whose answers the test chooses.
 type fake struct {
 	*faultproxy.Proxy
 
@@ -33,10 +33,10 @@ type fake struct {
 	epoch int
 	hangs bool   // takes connections and answers nothing
 	mute  bool   // refuses PING
-	heir  string // that it makes the master; empty if it leads no failover
+	heir  string // the new master of the failover that it leads; empty if it leads none
 	blank bool   // does not know the master
 	asked int
-	pings int // that were refused
+	pings int // the refused ones
 	subs  int // subscriptions
 }
 

@@ -54,7 +54,7 @@ func TestAURLSaysHowSentinelsAndTheMasterAreDialled(t *testing.T) {
 	require.True(t, slices.Contains(dialled, f.Addr()) && slices.Contains(dialled, s.Addr()), dialled)
 }
 
-// TestCredentialsOfSentinelsAreAskedFor, and not those of the master.
+// TestCredentialsOfSentinelsAreAskedFor: a sentinel is not dialled with the credentials of the master.
 func TestCredentialsOfSentinelsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	asked := errors.New("asked")

@@ -68,12 +68,12 @@ type Topology struct {
 
 	mu    sync.Mutex // guards the fields below; never held during I/O
 	known master     // the master now; no address before the first answer
-	turn  int        // the number of the master: rises with each new master and each restart of one
+	turn  int        // rises with each new master, and with each restart of a master
 	past  string     // the run id that the known master had before its last restart
 	// follows is how many Follows run. While one does, it finds the master for Dial.
 	follows int
-	// behind is when a majority began to answer with an older configuration; zero
-	// while it does not.
+	// behind is the time since when a majority has answered with an older
+	// configuration; zero while it does not.
 	behind time.Time
 }
 
@@ -318,7 +318,7 @@ func (s *Topology) note(answers []master, majority bool, now time.Time) (finding
 	case old.runID != m.runID && old.runID != "" && m.runID != "":
 		s.turn++
 		s.past = old.runID
-	case m.runID == "": // sentinels learn it only some seconds after a failover
+	case m.runID == "": // sentinels learn the run id only some seconds after a failover
 		m.runID = old.runID
 	}
 	s.known = m
@@ -353,5 +353,5 @@ func (s *Topology) leaderLocked(answers []master) (best master, most int) {
 	return best, most
 }
 
-// instance names one turn of a server as master.
+// instance returns topology.Server.Instance: the address of the master and the number of its turn.
 func (f finding) instance() string { return f.addr + "#" + strconv.Itoa(f.turn) }

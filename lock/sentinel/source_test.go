@@ -81,8 +81,8 @@ func TestAMasterThatNobodyKnows(t *testing.T) {
 	require.ErrorContains(t, err, "No such master")
 }
 
-// TestTheLatestFailoverCounts, also if most sentinels have not heard of it, and
-// if later only such answer.
+// TestTheLatestFailoverCounts, even if most sentinels have not heard of it, and
+// even if later only these answer.
 func TestTheLatestFailoverCounts(t *testing.T) {
 	a, b, c := startFake(t, "127.0.0.1:1", 4), startFake(t, "127.0.0.1:1", 4), startFake(t, "127.0.0.1:1", 4)
 	s := newTopology(t, addrs(a, b, c)...)
@@ -133,8 +133,8 @@ func TestWhereROLEIsForbiddenINFOTells(t *testing.T) {
 	require.ErrorIs(t, err, sentinel.ErrNotMaster)
 }
 
-// TestADemotedMasterThatStillAnswersIsGivenUp: it is cut off from the
-// sentinels, not from us, and says yes to everything.
+// TestADemotedMasterThatStillAnswersIsGivenUp: the sentinels cannot reach it, but
+// the client can, and it carries out everything.
 func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} { // by +switch-master, or by the next question
@@ -171,7 +171,8 @@ func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestAMasterThatRestartsEmptyIsLookedThroughAtOnce: it is the same address.
+// TestAMasterThatRestartsEmptyIsLookedThroughAtOnce: all holds are checked, although the
+// address is the same.
 func TestAMasterThatRestartsEmptyIsLookedThroughAtOnce(t *testing.T) {
 	t.Parallel()
 	server := fixture.Server(t)
@@ -199,8 +200,8 @@ func TestAMasterThatRestartsEmptyIsLookedThroughAtOnce(t *testing.T) {
 	require.Equal(t, lock.NotOwner, lost.Reason)
 }
 
-// TestREADONLYDropsTheConnection: a master that was demoted without a word is
-// left, and found again.
+// TestREADONLYDropsTheConnection: no message tells that the master was demoted.
+// The client leaves it and finds the new one.
 func TestREADONLYDropsTheConnection(t *testing.T) {
 	t.Parallel()
 	old, heir := fixture.Server(t), fixture.Server(t)
@@ -219,7 +220,7 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 	require.Zero(t, fixture.Int(t, heir, "EXISTS", "a", "b"))
 }
 
-// TestTheSentinelsAreAskedAgainEachSixthOfALease and not each 5 s alone.
+// TestTheSentinelsAreAskedAgainEachSixthOfALease, if that is less than 5 s.
 func TestTheSentinelsAreAskedAgainEachSixthOfALease(t *testing.T) {
 	t.Parallel()
 	server := fixture.Server(t)
@@ -247,8 +248,8 @@ func TestTheMasterIsUsedOnWithoutSentinels(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 }
 
-// TestCloseWaitsForNobody: not for a client that was never used, nor for
-// sentinels that take connections and answer nothing.
+// TestCloseWaitsForNobody. One client was never used. The sentinels of the other
+// take connections and answer nothing.
 func TestCloseWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, "127.0.0.1:1", 1)

@@ -50,7 +50,7 @@ type Traits struct {
 }
 
 // PubSub says how releases are published in a Redis Cluster. Waiters listen in the
-// same way. All clients that share locks, including those of Redisson, must use the
+// same way. All clients that share locks, including clients of Redisson, must use the
 // same way. Clients that differ find each other's releases only by polling.
 type PubSub uint8
 
@@ -72,8 +72,8 @@ type Layout struct {
 	// Slots has for each of the 16,384 slots the index of its server, or -1 if
 	// no server has it. It is nil without slots.
 	Slots []int
-	// Warning says what is wrong although the servers were found, for the log. It is nil
-	// if nothing is.
+	// Warning is for the log: the servers were found, but something is wrong. It is nil
+	// if nothing is wrong.
 	Warning error
 	// Err says why the servers could not be found. The other fields are empty then.
 	Err error
