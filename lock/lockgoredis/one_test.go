@@ -55,7 +55,7 @@ func (v *vault) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.Unsu
 	}, nil
 }
 
-// wrong is what is not asked, because another comes first.
+// wrong is a provider that must not be called, because another one comes before it.
 func wrong() (string, string) { return "nobody", "wrong" }
 
 func wrongWithContext(context.Context) (string, string, error) { return "nobody", "wrong", nil }
@@ -168,7 +168,7 @@ func TestAUnixSocket(t *testing.T) {
 	requireSame(t, rdb, used(t, made, err))
 }
 
-// TestAPasswordAlone is that of the default user.
+// TestAPasswordAlone logs in as the default user.
 func TestAPasswordAlone(t *testing.T) {
 	s := fixture.Start(t, redistest.Options{Password: "s3cret"})
 	rdb := closed(t, redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "s3cret"}))
@@ -181,7 +181,7 @@ func TestAPasswordAlone(t *testing.T) {
 	require.NotContains(t, err.Error(), "s3cre7")
 }
 
-// TestAProviderThatFails: its error is in that of the call.
+// TestAProviderThatFails: the error of the call has the provider's error.
 func TestAProviderThatFails(t *testing.T) {
 	s := fixture.Server(t)
 	for _, o := range []*redis.UniversalOptions{

@@ -13,7 +13,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// tokens is a StreamingCredentialsProvider that behaves as that of go-redis-entraid 1.0.7 does:
+// tokens is a StreamingCredentialsProvider that behaves like the provider of go-redis-entraid 1.0.7:
 //
 //   - The last unsubscription stops its manager, and the next Subscribe starts it again.
 //   - A Subscribe that fails to start the manager keeps a mutex locked, so all later ones hang.
@@ -29,7 +29,7 @@ type tokens struct {
 
 	mu        sync.Mutex // guards the fields below
 	n         int        // the number of the token
-	due, down bool       // is the token due for renewal, is the service down
+	due, down bool       // the token is due for renewal; the token service is down
 	stopped   bool
 	silent    bool // the manager has told an error, and tells nothing more
 	listeners []auth.CredentialsListener
@@ -54,7 +54,7 @@ func (p *tokens) newTokenLocked() {
 	}
 }
 
-// tokenLocked is GetToken(false) of the real one.
+// tokenLocked does what GetToken(false) of the real provider does.
 func (p *tokens) tokenLocked() (auth.Credentials, error) {
 	switch {
 	case p.due && p.down:
@@ -131,7 +131,7 @@ func (p *tokens) renew() {
 	}
 }
 
-// expire makes all tokens but the newest invalid and closes the user's connections, as a server does whose
+// expire makes all tokens but the newest invalid and closes the user's connections, as a server does when
 // tokens expire.
 func (p *tokens) expire() {
 	p.mu.Lock()

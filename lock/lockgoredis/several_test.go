@@ -18,7 +18,7 @@ import (
 	"github.com/wheellock/wheellock/lock/lockgoredis"
 )
 
-// TestAFailoverUnderAHeldLock: the sentinels ask for a user of their own, the servers for one
+// TestAFailoverUnderAHeldLock: the sentinels have a user of their own, and the servers have a user
 // whose password changes.
 func TestAFailoverUnderAHeldLock(t *testing.T) {
 	t.Parallel()

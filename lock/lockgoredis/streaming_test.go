@@ -27,9 +27,9 @@ func ping(t *testing.T, rdb *redis.Client) error {
 	return bounded.Receive(t, answer)
 }
 
-// TestATokenServiceThatIsDownStopsNobody: the locks dial while the token is due and the service is
-// down. They must not stop the manager of the provider before that, because it could not start again:
-// then all dials would hang, those of the program's own go-redis client too.
+// TestATokenServiceThatIsDownStopsNobody: the Client dials while the token is due and the service is
+// down. The Client must not have stopped the provider's manager before, because the manager could not
+// start again. Then all dials would hang, even the dials of the program's own go-redis client.
 func TestATokenServiceThatIsDownStopsNobody(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.ChannelRights)

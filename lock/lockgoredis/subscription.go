@@ -32,7 +32,7 @@ const (
 // Each new subscription replaces the one before, which ends only then. The last one never ends. So
 // the provider never loses its last subscriber through a Client. Without a subscriber, the provider
 // of go-redis-entraid 1.0.7 stops. If it cannot start again at once, it keeps a mutex locked. Then
-// all dials hang for ever, also those of the program's own go-redis client.
+// all dials hang for ever, even the dials of the program's own go-redis client.
 //
 // The provider keeps the last listener, so a subscription does not refer to its Client.
 type subscription struct {
@@ -44,9 +44,9 @@ type subscription struct {
 	last     *question  // nil before the first
 	asking   bool       // the goroutine of last runs
 	failures int        // in a row
-	again    time.Time  // end of the pause after a failure
+	again    time.Time  // the end of the pause after a failure
 
-	unsubscribe auth.UnsubscribeFunc // of the subscription that stands, or nil; owned by the goroutine of last
+	unsubscribe auth.UnsubscribeFunc // ends the present subscription, or nil; owned by the goroutine of last
 }
 
 // login is a user with a password.
@@ -55,14 +55,14 @@ type login struct{ user, password string }
 // question is one call of Subscribe.
 type question struct {
 	began    time.Time     // immutable
-	before   *login        // the newest when it began; immutable
+	before   *login        // subscription.newest when it began; immutable
 	answered chan struct{} // closed when err is set
 	err      error
 }
 
-// credentials returns the newest credentials. It asks the provider for them, but uses those that it
-// has if the provider fails or takes long. If it has none, it fails when the provider does, or when
-// ctx ends.
+// credentials returns the newest credentials. It asks the provider for them. If the provider fails or
+// takes long, it returns the credentials that it has. If it has none, it waits for the end of a pause
+// after a failure, and then for the provider's answer. ctx limits both waits.
 func (s *subscription) credentials(ctx context.Context) (user, password string, err error) {
 	q, pause := s.ask()
 	for pause > 0 && s.newest.Load() == nil {
@@ -91,9 +91,9 @@ func (s *subscription) credentials(ctx context.Context) (user, password string, 
 	return "", "", err
 }
 
-// late returns the time at which a dial with credentials stops to wait for newer ones. It leaves half
-// of the dial's time to the dial. It is the same for all dials that wait for q, so a provider that
-// hangs delays only the first ones.
+// late returns the time at which a dial that has credentials stops waiting for newer ones: patience
+// after q began, but not after half of the dial's time. So a provider that hangs delays only the dials
+// that wait for q during patience.
 func (q *question) late(ctx context.Context) time.Time {
 	late := q.began.Add(patience)
 	if end, limited := ctx.Deadline(); limited {
@@ -121,7 +121,7 @@ func (s *subscription) ask() (q *question, pause time.Duration) {
 	return s.last, 0
 }
 
-// subscribe calls Subscribe for q, and then ends the subscription before.
+// subscribe calls Subscribe for q, and then ends the earlier subscription.
 func (s *subscription) subscribe(q *question) {
 	credentials, unsubscribe, err := s.provider.Subscribe(&listener{s})
 	switch {

@@ -16,14 +16,14 @@ import (
 // firstPause is how long a provider that has failed is not asked.
 const firstPause = 100 * time.Millisecond
 
-// provider is a StreamingCredentialsProvider of one function.
+// provider is a StreamingCredentialsProvider whose Subscribe is a function.
 type provider func(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error)
 
 func (p provider) Subscribe(l auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
 	return p(l)
 }
 
-// dialled is what a dial of a second gets, and how long it waits.
+// dialled returns the password that a dial limited to a second gets, and how long it waits.
 func dialled(t *testing.T, credentials func(context.Context) (string, string, error)) (password string, waited time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -32,7 +32,7 @@ func dialled(t *testing.T, credentials func(context.Context) (string, string, er
 	return password, time.Since(began), err
 }
 
-// requireDialled is dialled, which must give this.
+// requireDialled checks that dialled returns the password want after the time wait.
 func requireDialled(t *testing.T, credentials func(context.Context) (string, string, error), want string, wait time.Duration) {
 	t.Helper()
 	password, waited, err := dialled(t, credentials)
@@ -62,8 +62,8 @@ func TestADialWaitsForTheFirstCredentials(t *testing.T) {
 	})
 }
 
-// TestAProviderThatFailsIsAskedAfterLongerAndLongerPauses, from 100 ms to 3.2 s, by dials that find
-// it so. They begin again at 100 ms after an answer.
+// TestAProviderThatFailsIsAskedAfterLongerAndLongerPauses, from 100 ms to 3.2 s. After an answer the
+// pauses begin again at 100 ms.
 func TestAProviderThatFailsIsAskedAfterLongerAndLongerPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var last time.Time
