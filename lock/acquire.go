@@ -71,8 +71,8 @@ func (c *Client) ownerOf(ctx context.Context) (o owner.Owner, carried bool, err 
 	return owner.Owner{Text: c.id, ID: c.owners.Add(1)}, false, nil
 }
 
-// deadlinePassed reports whether ctx ended by its deadline. A call that would wait then
-// still makes one try, as Redisson's tryLock(0) does.
+// deadlinePassed reports whether ctx ended by its deadline. A call that waits then still
+// makes one try, as Redisson's tryLock(0) does.
 func deadlinePassed(ctx context.Context) bool {
 	return errors.Is(wait.Ended(ctx), context.DeadlineExceeded)
 }
@@ -90,7 +90,7 @@ func tryOnce[T any](ctx context.Context, limit time.Duration, name string, try f
 	return got, err
 }
 
-// unowned has what all objects share that are not re-entered and not handed over.
+// unowned has the common methods of objects without owners, which are not re-entered and not handed over.
 type unowned = locktable.Unowned[*hold.Hold]
 
 // waitInLine runs a call that takes from an object without owners.

@@ -196,7 +196,7 @@ func BenchmarkReleaseOnClose(b *testing.B) {
 	b.ReportMetric(redis/float64(b.N), "redis-cpu-s/op")
 }
 
-// BenchmarkErr is a hold that is asked before each piece of work.
+// BenchmarkErr measures the check of a hold before each piece of work.
 func BenchmarkErr(b *testing.B) {
 	c := fixture.ClientOf(b, fixture.Server(b), lock.Config{})
 	held, err := c.Mutex("asked").Lock(b.Context())

@@ -21,7 +21,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// problems are the lines of an error of Check.
+// problems returns the problems that an error of Check lists.
 func problems(t *testing.T, err error) []string {
 	t.Helper()
 	require.Error(t, err)
@@ -30,7 +30,7 @@ func problems(t *testing.T, err error) []string {
 	return lines[1:]
 }
 
-// onlyProblem is the one that Check found.
+// onlyProblem returns the only problem that an error of Check lists.
 func onlyProblem(t *testing.T, err error) string {
 	t.Helper()
 	found := problems(t, err)
@@ -64,7 +64,7 @@ func TestCheckFindsNothingWrongAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCheckNeedsTheRightsOfThePageAlone, and of these every one.
+// TestCheckNeedsTheRightsOfThePageAlone, and needs each of them.
 func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
 	fixture.NeedAbilities(t, redistest.ChannelRights)
 	s := fixture.Server(t)
@@ -139,8 +139,8 @@ func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
 	}
 }
 
-// TestCheckFindsPatternsThatAreTooNarrow: each is one of lock/SERVERS.md's, and a little more exact than
-// that.
+// TestCheckFindsPatternsThatAreTooNarrow: each is a pattern of lock/SERVERS.md that was made a little
+// narrower.
 func TestCheckFindsPatternsThatAreTooNarrow(t *testing.T) {
 	fixture.NeedAbilities(t, redistest.ChannelRights)
 	rights := fixture.RightsOfPage(t, "SERVERS.md")

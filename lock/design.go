@@ -109,7 +109,7 @@ package lock
 // A stranger that never gets the lock is never seen. So at the beginning of each
 // half second, by the server's clock, all clients that wait pause at one release.
 // They pause together, because a client that does not pause would take the lock.
-// Clients that defer to others also look who has the lock then. A waiter also
+// Then clients that defer to others also ask which client has the lock. A waiter also
 // pauses after a hold of 250 ms. A client without waiters pauses four times a
 // second if others received the message of its release. A client that receives
 // no messages pauses only for its own releases.

@@ -10,8 +10,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// errorMaker makes the errors of this package of what the packages below it say, which cannot know
-// them.
+// errorMaker makes errors of this package from the outcomes that the packages below it return. Those
+// packages do not know the errors.
 type errorMaker struct{ slots bool } // keys live in the slots of a Cluster
 
 var _ hold.Errors = errorMaker{}
@@ -22,7 +22,7 @@ func (m errorMaker) Of(ctx context.Context, name string, o wire.Outcome) error {
 	switch {
 	case o.End == wire.ByContext:
 		return newWaitError(ctx, name, err)
-	case o.End == wire.ByClose && !errors.Is(err, ErrClosed): // else it also says whether Redis may carry out what was cut off
+	case o.End == wire.ByClose && !errors.Is(err, ErrClosed): // else err also says whether Redis may carry out the request
 		return closedError(name)
 	}
 	return err

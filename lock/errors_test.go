@@ -306,7 +306,7 @@ func nameErrors(t *testing.T) (rows []errortable.Row) {
 	return rows
 }
 
-// shortly is a context that soon ends.
+// shortly returns a context that soon ends.
 func shortly(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	t.Cleanup(cancel)
@@ -385,7 +385,7 @@ func lossErrors(t *testing.T) (rows []errortable.Row) {
 	)
 }
 
-// silenceErrors are of a server that says nothing: all say so in the same words.
+// silenceErrors returns errors about a server that answers nothing. All say so in the same words.
 func silenceErrors(t *testing.T) (rows []errortable.Row) {
 	s := fixture.Server(t)
 	cfg := lock.Config{Connections: 1, IOTimeout: 300 * time.Millisecond, UnlockTimeout: 400 * time.Millisecond} // all share the connection that is there
@@ -515,7 +515,7 @@ func redLockErrors(t *testing.T) []errortable.Row {
 	}
 }
 
-// sentinels are what errors.Is is asked for.
+// sentinels returns the errors that errors.Is looks for.
 func sentinels() (rows []errortable.Row) {
 	for _, err := range []error{
 		lock.ErrNotAcquired, lock.ErrNotHeld, lock.ErrLost, lock.ErrUnknown, lock.ErrNotSent, lock.ErrClosed, lock.ErrNotALock, lock.ErrNotReplicated, lock.ErrUpgrade,

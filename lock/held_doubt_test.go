@@ -152,7 +152,7 @@ func TestForceUnlockTellsTheHoldersOfItsOwnClientAtOnce(t *testing.T) {
 	}
 }
 
-// TestForceUnlockOfALockThatIsGoneTellsItsHolder: somebody else has deleted it before.
+// TestForceUnlockOfALockThatIsGoneTellsItsHolder, although another client has deleted the lock before.
 func TestForceUnlockOfALockThatIsGoneTellsItsHolder(t *testing.T) {
 	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
 		held, err := c.Mutex("m").LockFor(context.Background(), time.Hour)
@@ -165,7 +165,8 @@ func TestForceUnlockOfALockThatIsGoneTellsItsHolder(t *testing.T) {
 	})
 }
 
-// TestWhoIsGivenALockHasADeadHoldBesideItAskedAbout: one client has two holds of it then.
+// TestWhoIsGivenALockHasADeadHoldBesideItAskedAbout: if a client that still has a hold of a lock gets
+// the lock anew, it asks Redis about the earlier hold.
 func TestWhoIsGivenALockHasADeadHoldBesideItAskedAbout(t *testing.T) {
 	for _, kind := range []string{"mutex", "fenced", "fair"} {
 		fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
@@ -183,7 +184,7 @@ func TestWhoIsGivenALockHasADeadHoldBesideItAskedAbout(t *testing.T) {
 	}
 }
 
-// TestARefusalHasAnOwnHoldAskedAbout: it may be another client's lock by now.
+// TestARefusalHasAnOwnHoldAskedAbout: another client may have the lock by now.
 func TestARefusalHasAnOwnHoldAskedAbout(t *testing.T) {
 	for _, kind := range []string{"mutex", "fenced", "fair"} {
 		fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, other *lock.Client) {
@@ -203,7 +204,7 @@ func TestARefusalHasAnOwnHoldAskedAbout(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeThatIsRefusedHasTheReadHoldAskedAbout: it may be gone.
+// TestAnUpgradeThatIsRefusedHasTheReadHoldAskedAbout, because the read hold may be gone.
 func TestAnUpgradeThatIsRefusedHasTheReadHoldAskedAbout(t *testing.T) {
 	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
 		ctx := lock.WithOwner(context.Background(), "o")
@@ -518,8 +519,8 @@ func TestAMultiLockSaysWhatItsLastTryAndItsDoubtSay(t *testing.T) {
 	}
 }
 
-// TestNoRefusalHidesATryThatMayHaveBeenCarriedOut: the answer to the first try is lost, and the second one
-// is refused, or has no time.
+// TestNoRefusalHidesATryThatMayHaveBeenCarriedOut: the answer to the first try is lost, and the second
+// try is refused, or has no time left.
 func TestNoRefusalHidesATryThatMayHaveBeenCarriedOut(t *testing.T) {
 	t.Run("count down", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -604,7 +605,8 @@ func TestTryLockWithinHasABoundBehindABusyHold(t *testing.T) {
 	})
 }
 
-// TestAHolderIsToldOfAForceUnlockThatWasNotAnswered: Redis has carried it out, and nobody asks again.
+// TestAHolderIsToldOfAForceUnlockThatWasNotAnswered, although Redis has carried it out and no caller asks
+// again.
 func TestAHolderIsToldOfAForceUnlockThatWasNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link := locktest.NewServer(t).Link()

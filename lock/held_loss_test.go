@@ -30,8 +30,8 @@ type anyHeld interface {
 	Unlock(context.Context) error
 }
 
-// late is a hold at the moment at which its trust ends, before the watchdog has come to it: it
-// looks at its next tick.
+// late is a hold whose trust ends now. The watchdog has not noticed that yet, because it looks at its
+// next tick.
 type late struct {
 	held    anyHeld
 	done    <-chan struct{} // of held, asked for before
@@ -41,7 +41,7 @@ type late struct {
 	told    *atomic.Int64 // calls of Hooks.Lost
 }
 
-// holds are the ways in which one can come to hold something whose trust ends.
+// holds has the ways to take a hold whose trust ends.
 var holds = map[string]func(clients []*lock.Client) (anyHeld, error){
 	"Mutex.Lock": func(c []*lock.Client) (anyHeld, error) {
 		return c[0].Mutex("m").Lock(context.Background())
@@ -137,8 +137,8 @@ func (l *late) requireEnded(t *testing.T) {
 	require.Error(t, again.Err())
 }
 
-// TestWhoeverAsksAHoldIsToldByTheClock, though the watchdog has not come to it: so it is after
-// the process was stopped and goes on.
+// TestWhoeverAsksAHoldIsToldByTheClock, even if the watchdog has not noticed the loss yet, as after a
+// stop of the process.
 func TestWhoeverAsksAHoldIsToldByTheClock(t *testing.T) {
 	for name, ask := range map[string]func(l *late) bool{
 		"Err":  func(l *late) bool { return l.held.Err() != nil },
@@ -159,7 +159,7 @@ func TestWhoeverAsksAHoldIsToldByTheClock(t *testing.T) {
 	}
 }
 
-// TestALossThatWasAskedForIsCountedAndToldOnce, however many ask and the watchdog beside them.
+// TestALossThatWasAskedForIsCountedAndToldOnce, however many callers ask while the watchdog looks too.
 func TestALossThatWasAskedForIsCountedAndToldOnce(t *testing.T) {
 	eachLate(t, func(t *testing.T, l *late) {
 		var wg sync.WaitGroup
@@ -237,7 +237,7 @@ func TestTheContextOfALostHoldTakesNoOtherLock(t *testing.T) {
 	})
 }
 
-// TestTheContextOfAHoldWithinALostOneEnds: the inner one is held yet.
+// TestTheContextOfAHoldWithinALostOneEnds, although the inner lock is still held.
 func TestTheContextOfAHoldWithinALostOneEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
@@ -329,8 +329,8 @@ func TestDoReportsALossOnce(t *testing.T) {
 	require.Equal(t, 1, strings.Count(err.Error(), "is lost"), "%v", err)
 }
 
-// TestAHolderIsToldOfItsLossWhateverTheTablesAreUsedFor: 50,000 waiters that
-// leave, say. A hold may end by its time, and by what Redis says of it.
+// TestAHolderIsToldOfItsLossWhateverTheTablesAreUsedFor, for example while 50,000
+// waiters leave. A hold may end by its time, and by an answer of Redis.
 func TestAHolderIsToldOfItsLossWhateverTheTablesAreUsedFor(t *testing.T) {
 	s := onRedis(t)
 	ctx := bounded.Context(t)
@@ -479,8 +479,8 @@ func memory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt: renewal is not the
-// only one.
+// TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt: renewal, or another
+// request of the hold.
 func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 	ctx := bounded.Context(t)
 	finds := map[string]func(*lock.Held, fixture.LockKind) error{

@@ -119,8 +119,7 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	require.Zero(t, c.Stats().Held)
 }
 
-// TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock: one of them is the
-// last, and knows it.
+// TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock: the last of them does.
 func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -235,12 +234,12 @@ func TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd(t *testing.
 	fixture.AwaitGone(t, s, t.Name())
 }
 
-// slowContext is a context that keeps whoever asks for its Err.
+// slowContext is a context whose Err can be made to wait.
 type slowContext struct {
 	context.Context
-	slow  chan struct{} // closed when Err is to be slow
-	asked chan struct{} // gets a token when it is asked for then
-	free  chan struct{} // closed when it is answered again
+	slow  chan struct{} // once it is closed, Err waits for free
+	asked chan struct{} // gets a token when Err waits
+	free  chan struct{} // closed when Err may return
 }
 
 func (s *slowContext) Err() error {
@@ -257,8 +256,8 @@ func (s *slowContext) Err() error {
 	}
 }
 
-// TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold: between the grant
-// and the leaving of the waiter another goroutine of its owner has re-entered.
+// TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold: after the grant, and before
+// the waiter leaves, another goroutine of the same owner has re-entered.
 func TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)

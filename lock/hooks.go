@@ -71,8 +71,8 @@ func (h Hooks) With(other Hooks) Hooks {
 	}
 }
 
-// inTurn returns a function that calls first and then second, each of which may be nil. If
-// first panics, second is still called.
+// inTurn returns a function that calls first and then second. Each may be nil. If first panics,
+// second is still called.
 func inTurn[T any](first, second func(T)) func(T) {
 	switch {
 	case first == nil:

@@ -306,7 +306,7 @@ func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
 	}
 }
 
-// A first Lock has no deadline as a rule, and a newcomer no Redis.
+// The first Lock of a new user often has no deadline, and no Redis either.
 func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 	t.Parallel()
 	s := fixture.Mini(t)
@@ -585,13 +585,13 @@ var refusing = map[string]struct {
 	},
 }
 
-// dump is the file to which s saves its data.
+// dump returns the name of the file to which s saves its data.
 func dump(t *testing.T, s *redistest.Server) string {
 	t.Helper()
 	return filepath.Join(fixture.Strings(t, s, "CONFIG", "GET", "dir")[1], fixture.Strings(t, s, "CONFIG", "GET", "dbfilename")[1])
 }
 
-// save makes s save its data, and awaits how that ends.
+// save makes s save its data, and waits until that has ended with status.
 func save(t *testing.T, s *redistest.Server, status string) {
 	t.Helper()
 	fixture.Do(t, s, "BGSAVE")

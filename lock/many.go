@@ -158,8 +158,8 @@ func UnlockMany(ctx context.Context, held []*Held) []error {
 }
 
 // inTurns returns the indexes of held that are not nil: the first of each server, the second of each
-// server, and so on. In the order of held, the requests to one silent server could keep all others
-// waiting, and then those to the next one.
+// server, and so on. In the order of held, the requests to one silent server could delay the requests to
+// all others, and then the requests to a second silent server could do the same.
 func inTurns(held []*Held) []int {
 	var servers [][]int // the indexes of each server's Helds
 	number := make(map[any]int)

@@ -131,7 +131,7 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 	}
 	ctx = owner.With(ctx, o, nil)
 	first := 0
-	var before error // what the passes before this one say
+	var before error // the error of the passes before this one
 	for n := 0; ; n++ {
 		p := pass{m: m, Terms: t, first: first, limit: passLimit(m.random(), n, t.Lease, len(m.members)), owner: o}
 		held, err := p.run(ctx)
@@ -155,8 +155,9 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 	}
 }
 
-// lastOf returns what the last try of a call says that has ended with err; before is what earlier tries
-// say. It returns nil if there was no try, or if err is of another kind.
+// lastOf returns the error of the last try of a call that has ended with err. before is the error of
+// earlier tries, or nil. lastOf returns before if this call made no try, or if an earlier try may have
+// been carried out and the last one was not sent. It returns nil if err does not come from a try.
 func lastOf(before, err error) error {
 	var ended *waitError
 	switch {

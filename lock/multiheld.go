@@ -249,8 +249,8 @@ func (x *multiHold) noteLost(err error) {
 }
 
 // release unlocks all parts that are not unlocked yet. It returns the errors of the
-// parts that were lost, and of the parts that may not be released. It waits for retakes
-// under way as for parts, because a retake gives back what it gets.
+// parts that were lost, and of the parts that may not be released. It also waits for
+// retakes under way, because a retake that gets its member releases it.
 func (x *multiHold) release(ctx context.Context, parts []part, retakes []*retake) (lost, open []error) {
 	results := make(chan error, len(parts)+len(retakes))
 	waiting := 0

@@ -128,7 +128,7 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 	require.Equal(t, lock.NotOwner, lost.Reason)
 	bounded.Receive(t, work.Done())
 	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
-	// Who was told need not unlock: the other member is renewed no more.
+	// A holder that was told of the loss need not unlock, because the other member is not renewed any more.
 	fixture.AwaitGone(t, s, a)
 	err := held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrLost)
@@ -404,8 +404,8 @@ func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
 	bounded.Wait(t, &wg)
 }
 
-// TestTheWaitForAMemberWithOthersInHandIsLimited: at first there is none, in time
-// it is as long as Redisson's, and most of a fixed lease is left for the work.
+// TestTheWaitForAMemberWithOthersInHandIsLimited: early passes do not wait, and late
+// passes wait as long as Redisson. Most of a fixed lease is left for the work.
 func TestTheWaitForAMemberWithOthersInHandIsLimited(t *testing.T) {
 	longest := time.Duration(0)
 	for n := range 40 {

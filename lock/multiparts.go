@@ -14,7 +14,7 @@ import (
 // part is a member's hold.
 type part = quorum.Grant[*hold.Held]
 
-// newMultiHeld returns the MultiHeld that the user gets. x has been started.
+// newMultiHeld returns the MultiHeld that the user gets. start was called before.
 func (x *multiHold) newMultiHeld() *MultiHeld {
 	held := &MultiHeld{x}
 	if slices.ContainsFunc(x.parts, func(p part) bool { return p.Hold.DropsForgotten() }) {
@@ -23,7 +23,7 @@ func (x *multiHold) newMultiHeld() *MultiHeld {
 	return held
 }
 
-// forget ends the renewal, because nobody can unlock x any more; see Config.DropForgotten.
+// forget ends the renewal, because no caller can unlock x any more; see Config.DropForgotten.
 func (x *multiHold) forget() {
 	if x.state.Load() != isHeld {
 		return
@@ -183,7 +183,7 @@ func (x *multiHold) whyNotValid(parts []part) *LostError {
 	return cause
 }
 
-// lose is loseIf of whatever parts x has.
+// lose is loseIf for the parts that x has now, whatever they are.
 func (x *multiHold) lose(cause *LostError) { x.loseIf(nil, cause) }
 
 // loseIf ends the MultiHeld if it still has these parts. parts may be nil, for whatever parts it

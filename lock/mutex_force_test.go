@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// forced are all that ForceUnlock frees, with the script that does it.
+// forced is a call of ForceUnlock, and the name of its script.
 type forced struct {
 	force  func(context.Context) (bool, error)
 	script string

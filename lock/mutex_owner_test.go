@@ -225,8 +225,8 @@ func TestAWaiterReentersWhenItsOwnerGetsTheLockWhereverItStands(t *testing.T) {
 	}
 }
 
-// TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt: else both
-// would wait for ever.
+// TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt. Otherwise each
+// would wait for the other for ever.
 func TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt(t *testing.T) {
 	s := onRedis(t)
 	for _, tc := range []struct {

@@ -79,7 +79,7 @@ func (e *QuorumError) Is(target error) bool {
 	return n > spare && (e.final() || target == ErrClosed)
 }
 
-// final reports whether so many members refused that another attempt cannot succeed.
+// final reports whether another attempt cannot succeed, because too many members refused.
 func (e *QuorumError) final() bool { return e.Refused > e.Members-e.Quorum }
 
 // noQuorum returns the error of an attempt without a quorum.

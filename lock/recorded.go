@@ -21,8 +21,8 @@ const (
 )
 
 // recorded is one request to an object that has no owner, a semaphore or a latch.
-// In the same step, its script keeps the result under a key of its own. So a copy
-// of the request changes nothing and gets the first answer again.
+// Its script also keeps the result, under a key of its own and in the same step. So a
+// copy of the request changes nothing and gets the first answer again.
 type recorded struct {
 	c       *Client
 	op      string
@@ -50,8 +50,8 @@ func (d *recorded) call() wire.Call {
 	return call
 }
 
-// carryOut sends d until it is answered or ctx ends; only once if not again. The close of stop and the
-// end of resendTime end it, too. The Outcome of an answer is Granted.
+// carryOut sends d until it is answered, ctx ends, stop is closed, or resendTime is over. If again is
+// false, it sends d only once. If Redis answered, the Outcome is Granted.
 func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}, again bool) (resp.Reply, wire.Outcome) {
 	for try := 0; ; try++ {
 		began, wasSent := time.Now(), !d.written.IsZero()

@@ -93,8 +93,8 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 	}
 }
 
-// TestTheTrustInARedLockEndsBeforeItsQuorum reads the servers' own clocks, of
-// holds on all members and of holds on as few as there can be.
+// TestTheTrustInARedLockEndsBeforeItsQuorum compares it with the TTLs on the servers,
+// for holds on all members and for holds on a bare quorum.
 func TestTheTrustInARedLockEndsBeforeItsQuorum(t *testing.T) {
 	servers := fiveMasters(t)
 	all, few := fixture.NewRedFleet(t, servers, t.Name(), fixture.RedConfig()), fixture.NewRedFleet(t, servers, t.Name(), fixture.RedConfig())
@@ -395,7 +395,7 @@ func TestARedLockOfServersThatFailOverIsRefused(t *testing.T) {
 	}
 }
 
-// TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits, though TryLock does.
+// TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits, but TryLock does.
 func TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 	s := onRedis(t)
 	bg := bounded.Context(t)

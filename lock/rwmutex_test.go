@@ -163,7 +163,7 @@ func TestAnUpgradeIsRefused(t *testing.T) {
 	require.True(t, r.Valid())
 	require.NoError(t, r.Unlock(ctx))
 
-	// The same while it writes too is a re-entry; after the downgrade it is none.
+	// While the owner also writes, the same call is a re-entry. After the downgrade it is refused.
 	w := fixture.Hold(t, mu.Writer().Lock)
 	r, err = mu.Reader().Lock(w.Context(ctx))
 	require.NoError(t, err)
@@ -615,7 +615,7 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 	}
 }
 
-// deadReaders puts fields there that a killed process has left, and no timeouts.
+// deadReaders puts n fields of readers into the lock, and no timeouts, as a killed process leaves them.
 func deadReaders(t *testing.T, s *redistest.Server, key string, n int) {
 	t.Helper()
 	for from := 0; from < n; from += 1000 {
@@ -627,8 +627,8 @@ func deadReaders(t *testing.T, s *redistest.Server, key string, n int) {
 	}
 }
 
-// TestAWriterGetsTheLockOfADeadCrowd: though the last reader that lived had the lock for an
-// hour, and its Unlock looked at a thousand of the others at most.
+// TestAWriterGetsTheLockOfADeadCrowd, although the last living reader had a lease of an hour, and
+// its Unlock looked at no more than a thousand dead readers.
 func TestAWriterGetsTheLockOfADeadCrowd(t *testing.T) {
 	for _, n := range []int{40, 1000, 3000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -760,8 +760,8 @@ func TestTheHalvesOfARWMutexSayWhatTheyAre(t *testing.T) {
 	require.False(t, locked(rw.Reader()))
 }
 
-// TestAReaderOfALostWriterDoesNotSpin: its owner's hold is gone, and nobody knows that yet. Another call
-// of this client waits in line.
+// TestAReaderOfALostWriterDoesNotSpin: the writer's key is gone, and its client does not know that yet.
+// Another call of this client waits in line.
 func TestAReaderOfALostWriterDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)

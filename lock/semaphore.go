@@ -216,8 +216,8 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	return o.Taken, s.c.errors.Of(ctx, s.name, o)
 }
 
-// take carries out one request for permits; again is that of carryOut. If the outcome is not known,
-// the client undoes the request.
+// take carries out one request for permits. again is the argument of carryOut. If the outcome is not
+// known, the client undoes the request.
 func (s *Semaphore) take(ctx context.Context, op, wanted string, again bool) wire.Outcome {
 	s.c.holds.Counts.Tries.Add(1)
 	d := newRecorded(s.c, op, s.name, wire.Once{Script: script.SemaphoreTake, Args: []any{wanted}})
@@ -253,7 +253,8 @@ func (c *Client) readCount(ctx context.Context, op, name, key string) (int64, er
 	return n, c.errors.Of(ctx, name, o)
 }
 
-// askCount is readCount but for the error. The Outcome of an answer is Granted.
+// askCount is readCount with an Outcome in place of the error. It is Granted if Redis answered with a
+// count, or that there is no counter.
 func (c *Client) askCount(ctx context.Context, op, name, key string) (int64, wire.Outcome) {
 	reply, o := c.askTimes(ctx, 2, op, name, wire.Count(key))
 	if o.Result != wire.Granted || reply == nil {

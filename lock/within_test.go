@@ -152,8 +152,8 @@ func TestARedLockIsWaitedForBehindOthersOfItsProcess(t *testing.T) {
 	}
 }
 
-// TestARedLockIsNotSaidToBeHeldWhileNobodyAnswers: another call of the process waits for servers that are
-// silent, and a call that does not wait must not pass it.
+// TestARedLockIsNotSaidToBeHeldWhileNobodyAnswers: another call of the process waits for silent servers,
+// and a call that does not wait must not pass it.
 func TestARedLockIsNotSaidToBeHeldWhileNobodyAnswers(t *testing.T) {
 	red := withinLocks(t)["RedLock"]
 	for _, wait := range []time.Duration{time.Millisecond, 5 * time.Second} { // before and after the first answer is given up
@@ -267,8 +267,8 @@ func TestTryLockWithinBehindOthersOfItsClient(t *testing.T) {
 	})
 }
 
-// TestTryLockWithinBehindACallWithoutAnAnswer has made no try of its own when its time is over, so it makes
-// one: it does not say that somebody has the lock because its own client is waiting for Redis.
+// TestTryLockWithinBehindACallWithoutAnAnswer: the call has made no try when its time is over, so it makes
+// one. It must not report that the lock is held only because its own client waits for Redis.
 func TestTryLockWithinBehindACallWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)
