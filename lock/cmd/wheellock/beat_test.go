@@ -15,10 +15,9 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 )
 
-// beat writes the time to a file, again and again, until it is ended: a command that
-// works. With "ignore" it does not mind SIGTERM; with "root" it becomes root, and tells its
-// pid in a file beside. It ends by itself after longer than any test waits, so that one
-// that fails leaves nothing behind.
+// beat is a command that works: it writes the time to the file args[0] until it is ended. With
+// "ignore" it ignores SIGTERM. With "root" it becomes root and writes its pid to a second file. It
+// ends by itself after longer than any test waits, so that a test that fails leaves no process behind.
 func beat(args []string) {
 	switch {
 	case len(args) > 1 && args[1] == "root":
@@ -40,7 +39,7 @@ func beat(args []string) {
 	os.Exit(1)
 }
 
-// beats are the times that a command has written so far.
+// beats returns the times that a command has written to file so far.
 func beats(t *testing.T, file string) []time.Time {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -58,7 +57,7 @@ func beats(t *testing.T, file string) []time.Time {
 	return out
 }
 
-// awaitBeats waits until a command works.
+// awaitBeats waits until a command has written more than ten times.
 func awaitBeats(t *testing.T, file string) {
 	t.Helper()
 	bounded.Until(t, func() bool { return len(beats(t, file)) > 10 })

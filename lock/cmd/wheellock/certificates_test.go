@@ -11,7 +11,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
-// TestCertificatesAreFiles: as Redis' default wants them, of both sides.
+// TestCertificatesAreFiles: the CA of the server, and a certificate of the client, which Redis demands by default.
 func TestCertificatesAreFiles(t *testing.T) {
 	t.Parallel()
 	s := fixture.Secure(t)

@@ -16,7 +16,7 @@ const checkTimeout = time.Minute
 // statusMissing is the status of a check that has found something missing.
 const statusMissing = 1
 
-// check is the subcommand.
+// check is the subcommand check.
 func (p *program) check(args []string) (int, error) {
 	var s servers
 	fs := newFlags("check [flags]", "Tries all that wheellock needs on Redis: every command, right and setting. It takes no lock.")

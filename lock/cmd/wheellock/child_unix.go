@@ -44,7 +44,7 @@ func listen(ch chan<- os.Signal, signals []os.Signal) {
 	}
 }
 
-// outlivePipes keeps this process alive when it writes to a pipe that nobody reads. The
+// outlivePipes keeps this process alive when it writes to a pipe whose reader has gone. The
 // write fails, and the process continues to guard its command. The command itself still
 // gets SIGPIPE.
 func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

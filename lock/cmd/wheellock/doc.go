@@ -29,7 +29,7 @@
 // releases the lock at once. A command that failed does not. In a crontab, write \% for each
 // % of the line, or cron ends the command there.
 //
-// In a systemd timer, for the same:
+// The same in a systemd timer:
 //
 //	[Service]
 //	Type=oneshot
@@ -78,7 +78,7 @@
 //	                Give it if the user has rights only for such names, or if programs
 //	                set a KeyPrefix, because it has its own counter of tokens
 //	-cacert FILE    the CA that signed the server's certificate, in PEM format; default
-//	                those of the system
+//	                the CAs of the system
 //	-cert FILE      a certificate for wheellock, if the server asks for one, as Redis
 //	                does by default
 //	-key FILE       the private key of -cert
@@ -126,7 +126,7 @@
 // A command may return these numbers too. wheellock writes a line to the standard error when
 // the number is its own. Of these numbers, only 121 can mean that the command was run.
 //
-// If nobody reads the standard error (a pager that waits, a log driver that hangs, Ctrl-S),
+// If the standard error is not read (a pager that waits, a log driver that hangs, Ctrl-S),
 // wheellock does everything else all the same. It keeps up to 100 lines, drops further ones,
 // and says how many (P34). At its end it waits up to 2 s for its lines to be read.
 //
@@ -188,7 +188,7 @@
 // list scans all keys of each master in small steps, so that no call delays others for long.
 // It shows each lock as it finds it, so the list is no snapshot. If slots of a Cluster are being
 // moved, it looks up to three times, and then says that locks may be missing. The user needs the
-// commands SCAN, TYPE and PUBSUB besides those that locks need, and "wheellock check" says which
+// commands SCAN, TYPE and PUBSUB besides the commands for locks, and "wheellock check" says which
 // are missing. inspect and unlock need no more than locks do.
 //
 // inspect, list, and a run that does not get the lock show a holder's label, which is the end

@@ -87,8 +87,8 @@ func TestWithoutGraceACommandIsKilledAtOnce(t *testing.T) {
 	require.Equal(t, kill, do)
 }
 
-// TestRenewalHasTimeBeforeACommandIsTold: a lease is renewed every third of it, so with
-// the longest grace a renewal that is in time is never too late.
+// TestRenewalHasTimeBeforeACommandIsTold: a lease is renewed every third of it. Even with
+// the longest grace, a renewal that is in time comes before the command is told to end.
 func TestRenewalHasTimeBeforeACommandIsTold(t *testing.T) {
 	for _, lease := range []time.Duration{minLease, 3 * time.Second, 30 * time.Second, time.Hour} {
 		now := time.Now()

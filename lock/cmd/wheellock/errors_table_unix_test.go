@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// TestTheTextsOfErrorsAreTheAgreedOnes: testdata/errors.txt has what the command says when it
-// does not do what it should.
+// TestTheTextsOfErrorsAreTheAgreedOnes: testdata/errors.txt has the texts with which the
+// command fails.
 func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 	s := fixture.Server(t)
 	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: time.Minute, Label: "host-7"}).Mutex("held").Lock)
@@ -69,5 +69,5 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 	})
 }
 
-// file is a script of this test.
+// file matches the path of a script that this test has written.
 var file = regexp.MustCompile(`/\S+/script`)

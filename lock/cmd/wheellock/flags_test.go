@@ -73,7 +73,7 @@ func TestAddressesWithoutASchemeAreURLsToo(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfUsageShowsNoURL, which may have a password: the standard error is often a log.
+// TestAnErrorOfUsageShowsNoURL: a URL may have a password, and the standard error is often a log.
 func TestAnErrorOfUsageShowsNoURL(t *testing.T) {
 	for _, args := range [][]string{
 		{"redis://:s3cret@h"},

@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
-// asInit makes a call process 1 of a namespace of its own, as in a container.
+// asInit starts the call as process 1 of a new pid namespace, as in a container.
 func (c *call) asInit(t *testing.T) {
 	t.Helper()
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
@@ -28,7 +28,7 @@ func (c *call) asInit(t *testing.T) {
 	}
 }
 
-// childrenOf are the states of the children of a process, by their ids.
+// childrenOf returns the states of the children of a process, by pid.
 func childrenOf(t *testing.T, parent int) map[int]string {
 	t.Helper()
 	found := map[int]string{}
@@ -49,7 +49,7 @@ func childrenOf(t *testing.T, parent int) map[int]string {
 	return found
 }
 
-// TestAsProcess1ItReapsOrphans: nobody else does.
+// TestAsProcess1ItReapsOrphans: in a container no other process does.
 func TestAsProcess1ItReapsOrphans(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -70,8 +70,8 @@ func TestAsProcess1ItReapsOrphans(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, "n"))
 }
 
-// TestAsProcess1ItDoesNotWaitForZombies: all that the command has started ends at once when it is
-// told to.
+// TestAsProcess1ItDoesNotWaitForZombies: a process that has ended when it was told to is not taken for one
+// that works on.
 func TestAsProcess1ItDoesNotWaitForZombies(t *testing.T) {
 	t.Parallel()
 	for what, command := range map[string]string{

@@ -40,7 +40,7 @@ func (h holder) String() string {
 	return h.Label + " (" + printable(h.ID) + ")"
 }
 
-// inspect is the subcommand.
+// inspect is the subcommand inspect.
 func (p *program) inspect(args []string) (int, error) {
 	var s servers
 	fs := newFlags("inspect [flags] NAME", "Says who holds the lock NAME.")

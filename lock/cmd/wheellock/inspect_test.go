@@ -90,7 +90,7 @@ func TestInspectSaysWhoHoldsALock(t *testing.T) {
 	require.True(t, fixture.Exists(t, s, "foreign"))
 }
 
-// TestInspectPrintsNothingThatATerminalObeys: anybody may write a field, or call a lock so.
+// TestInspectPrintsNothingThatATerminalObeys: any client of Redis may choose a field or the name of a lock.
 func TestInspectPrintsNothingThatATerminalObeys(t *testing.T) {
 	said := view{Name: "a\r\nb: free", Locked: true, Mode: "exclusive", Holders: []holder{
 		{ID: "x:1\n  token   9 (of the last fenced holder)"}, {ID: "\x1b[2J:2"}, {ID: "\xff:3"}, {ID: "übung:4"}, {ID: "\x1b:5", Label: "web-1"},

@@ -33,7 +33,7 @@ func TestAShortCommandKeepsTheLock(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, "n"), "without -keep it is released")
 }
 
-// TestAShortKeepShortensTheLease: nobody waits for the rest of it.
+// TestAShortKeepShortensTheLease: others need not wait for the rest of it.
 func TestAShortKeepShortensTheLease(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -78,7 +78,7 @@ func TestALockThatMayNotBeKeptIsToldOf(t *testing.T) {
 	require.Contains(t, strings.Join(said[:len(said)-1], "\n"), "Redis did not answer in time", "that is said before, as it happens")
 }
 
-// TestACommandThatCannotBeStartedKeepsNothing: another machine may be able to.
+// TestACommandThatCannotBeStartedKeepsNothing: another machine may be able to start it.
 func TestACommandThatCannotBeStartedKeepsNothing(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)

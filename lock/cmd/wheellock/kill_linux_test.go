@@ -11,7 +11,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
-// TestACommandDiesWithUs: nobody would end it any more when the lock is over.
+// TestACommandDiesWithUs: without wheellock, no process would end the command when the lock is lost.
 func TestACommandDiesWithUs(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)
@@ -25,7 +25,7 @@ func TestACommandDiesWithUs(t *testing.T) {
 	require.NoError(t, w.Process.Kill())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(io.Discard, out) // ends with the last who could write to it
+		_, err := io.Copy(io.Discard, out) // returns when the last process that could write to the pipe has ended
 		ended <- err
 	}()
 	require.NoError(t, bounded.Receive(t, ended))

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxLines is how many lines wait while nobody reads the standard error.
+	// maxLines is how many lines may wait until they are written.
 	maxLines = 100
 	// flushTimeout is how long this process waits in all until its lines are written.
 	flushTimeout = 2 * time.Second

@@ -23,7 +23,6 @@ func (p *pager) Write(text []byte) (int, error) {
 	return p.Log.Write(text)
 }
 
-// TestLinesThatNobodyReadsAreDroppedAndCounted, and those that are written keep their order.
 func TestLinesThatNobodyReadsAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &pager{tokens: make(chan struct{})}
@@ -47,7 +46,7 @@ func TestLinesThatNobodyReadsAreDroppedAndCounted(t *testing.T) {
 		l.add("next\n")
 		l.add("last\n")
 		synctest.Wait()
-		var want strings.Builder
+		var want strings.Builder // the lines that are written keep their order
 		for i := range maxLines + 1 {
 			fmt.Fprintln(&want, i)
 		}

@@ -34,7 +34,7 @@ type listed struct {
 	Waiting int64    `json:"waiting"`          // clients that wait
 }
 
-// list is the subcommand.
+// list is the subcommand list.
 func (p *program) list(args []string) (int, error) {
 	var s servers
 	fs := newFlags("list [flags]", "Says which locks are held, by whom, and how many clients wait.")
@@ -68,8 +68,8 @@ func (p *program) list(args []string) (int, error) {
 	return 0, s.explain(err)
 }
 
-// servers shows the locks of all servers. complete is false if keys have left their servers again
-// and again while it looked.
+// servers shows the locks of all servers. complete is false if keys left their servers even during the
+// last of maxPasses passes.
 func (l *lister) servers(ctx context.Context, s *servers) (complete bool, err error) {
 	for range maxPasses {
 		l.moved = false
@@ -108,7 +108,7 @@ type lister struct {
 	// immutable
 	prefix  string
 	limit   int  // 0: none
-	sharded bool // releases may be published on sharded channels
+	sharded bool // the servers are a Cluster; releases may be published on sharded channels
 	show    func(listed) error
 
 	seen   map[string]bool // shown: SCAN may return a key twice
@@ -161,7 +161,7 @@ func (l *lister) page(conn redis.Conn, keys []string) error {
 		case redis.Error:
 			if isElsewhere(kind) {
 				l.moved = true
-			} else if !diagnosis.LacksKey(kind) { // keys of others are none that list shows
+			} else if !diagnosis.LacksKey(kind) { // list shows no keys that this user may not read
 				return kind
 			}
 		case string:
@@ -182,7 +182,7 @@ func (l *lister) page(conn redis.Conn, keys []string) error {
 				l.before = true
 				return l.page(conn, keys)
 			}
-			if slices.ContainsFunc(answers[i][:4], isElsewhere) { // another pass finds it; the others ask about further keys
+			if slices.ContainsFunc(answers[i][:4], isElsewhere) { // another pass finds it; the other answers are about further keys
 				l.moved = true
 				continue
 			}
@@ -313,8 +313,8 @@ func isElsewhere(answer any) bool {
 	return code == "MOVED" || code == "ASK" || code == "TRYAGAIN"
 }
 
-// pipeline sends the questions about all keys at once, and returns the answers for each key. A node
-// of a Cluster also answers about keys that it has of a slot that is moved to it.
+// pipeline sends the questions about all keys at once, and returns the answers for each key. In a
+// Cluster it sends ASKING before each, so that a node also answers about a slot that is being moved to it.
 func (l *lister) pipeline(conn redis.Conn, keys []string, questions func(key string) [][]any) ([][]any, error) {
 	asked := make([]int, len(keys))
 	for i, key := range keys {
@@ -370,9 +370,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// checkList prints the rights that list needs and the user does not have. Only list needs them,
-// so a missing right is no fault. Check has already tried the rights to keys, because locks need
-// them.
+// checkList prints the rights that list needs and the user does not have: commands, and the keys of
+// queues and tokens. Only list needs them, so a missing right is no fault.
 func (p *program) checkList(ctx context.Context, s *servers) error {
 	missing := map[string]bool{}
 	l := &lister{sharded: s.isCluster()}

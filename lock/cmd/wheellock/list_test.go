@@ -35,7 +35,7 @@ func list(t *testing.T, url string, args ...string) []string {
 	return slices.Sorted(strings.Lines(w.stdout.String()))
 }
 
-// parsedList are the locks that list -json shows, by name.
+// parsedList returns the locks that list -json shows, by name.
 func parsedList(t *testing.T, url string, args ...string) map[string]listed {
 	t.Helper()
 	all := map[string]listed{}
@@ -134,7 +134,7 @@ func TestListGoesThroughEveryMasterOfACluster(t *testing.T) {
 	}
 }
 
-// TestListWhileASlotIsMoved: it shows the locks that have left their node and those that have not.
+// TestListWhileASlotIsMoved: list shows every lock, whether it has left its node or not.
 func TestListWhileASlotIsMoved(t *testing.T) {
 	t.Parallel()
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
@@ -157,8 +157,8 @@ func TestListWhileASlotIsMoved(t *testing.T) {
 	}
 }
 
-// TestListLooksAgainForKeysThatLeaveWhileItLooks: after SCAN has found them, and perhaps to a server that it
-// has asked before.
+// TestListLooksAgainForKeysThatLeaveWhileItLooks: keys may leave when SCAN has found them, and go to a server
+// that list has asked before.
 func TestListLooksAgainForKeysThatLeaveWhileItLooks(t *testing.T) {
 	t.Parallel()
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
@@ -211,7 +211,7 @@ func TestListOfAServerThatIsGone(t *testing.T) {
 	w.requireOneLine(t, "negative")
 }
 
-// TestListMayAskForTypes: without the right to, it must not look as if no lock were held.
+// TestListMayAskForTypes: without the right to TYPE, list must not look as if no lock were held.
 func TestListMayAskForTypes(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -231,8 +231,8 @@ func TestCheckNamesTheRightsOfList(t *testing.T) {
 	require.Contains(t, w.stdout.String(), "wheellock list would need these rights too: +pubsub +scan\n")
 }
 
-// TestInspectAndUnlockNeedNoMoreThanLocks: the rights that lock/SERVERS.md gives, and no other. What list
-// needs besides is what check names.
+// TestInspectAndUnlockNeedNoMoreThanLocks: the rights in lock/SERVERS.md are enough. check names the
+// further rights that list needs.
 func TestInspectAndUnlockNeedNoMoreThanLocks(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -293,10 +293,10 @@ func TestListOfAServerWithoutHRANDFIELD(t *testing.T) {
 	require.Len(t, all["read"].Holders, 3)
 }
 
-// TestListHoldsNobodyUp: with many keys no call looks at much, however large a hash is, and locks are
-// taken meanwhile.
 func TestListHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
+	// However many keys there are, and however large a hash is, no call looks at much of it. Locks are taken
+	// meanwhile.
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	tries := c.TryLockMany(t.Context(), fixture.Names("lock:", 1000))
@@ -316,7 +316,7 @@ func TestListHoldsNobodyUp(t *testing.T) {
 		defer mu.Unlock()
 		name := strings.ToUpper(cmd.Args[0])
 		asked[name]++
-		switch name { // what they may look at
+		switch name { // how many keys or fields it may look at
 		case "SCAN", "HSCAN":
 			assertAtMost(t, 100, cmd.Args[slices.Index(cmd.Args, "COUNT")+1])
 		case "HRANDFIELD":
@@ -338,7 +338,7 @@ func TestListHoldsNobodyUp(t *testing.T) {
 	}
 	require.EqualValues(t, 50_000, all["large"].Holds)
 	require.Greater(t, asked["SCAN"], 100, "of 51,000 keys")
-	small := []string{ // the others take as long for a large key as for a small one
+	small := []string{ // the ones that are not bounded above take as long for a large key as for a small one
 		"SCAN", "HSCAN", "HRANDFIELD", "TYPE", "PTTL", "HGET", "HLEN", "EXISTS", "LLEN", "PUBSUB",
 	}
 	require.Subset(t, small, slices.Collect(maps.Keys(asked)))

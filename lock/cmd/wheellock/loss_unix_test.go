@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// workers are commands that beat into the file "$1", in different ways to be ended.
+// workers are scripts that beat into the file "$1". They differ in how they can be ended.
 var workers = map[string]string{
 	"obeys":                      `exec "$0" beat "$1"`,
 	"ignores SIGTERM":            `exec "$0" beat "$1" ignore`,
@@ -82,7 +82,7 @@ func TestACommandWhoseLockIsDeletedIsEnded(t *testing.T) {
 	}
 }
 
-// TestACommandOfARedisThatHangsIsEnded: Redis stands still, and its clock does not.
+// TestACommandOfARedisThatHangsIsEnded: while Redis stands still, the lease runs out.
 func TestACommandOfARedisThatHangsIsEnded(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -107,7 +107,7 @@ func TestACommandThatIsThroughBeforeItsTrustEndsHasItsOwnStatus(t *testing.T) {
 	require.Contains(t, w.stderr.String(), "was not released")
 }
 
-// TestALossThatIsFoundAtTheEndIsTold: no renewal came in between.
+// TestALossThatIsFoundAtTheEndIsTold: no renewal came between the loss and the end of the command.
 func TestALossThatIsFoundAtTheEndIsTold(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)
@@ -118,7 +118,7 @@ func TestALossThatIsFoundAtTheEndIsTold(t *testing.T) {
 	w.requireOneLine(t, "lost", "another may have run", "the status of the command was 0")
 }
 
-// TestAStoppedCommandKeepsItsLock: it may go on.
+// TestAStoppedCommandKeepsItsLock: it may go on later.
 func TestAStoppedCommandKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)
@@ -136,7 +136,7 @@ func TestAStoppedCommandKeepsItsLock(t *testing.T) {
 	require.Equal(t, "on\n", w.stdout.String())
 }
 
-// TestAForcedUnlockEndsTheCommand of whoever had the lock.
+// TestAForcedUnlockEndsTheCommand of the holder.
 func TestAForcedUnlockEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// Exit statuses of the command's own. All others are those of what it runs.
+// Exit statuses of wheellock itself. Every other status comes from the command that it runs.
 const (
 	statusNotAcquired = 120
 	statusLost        = 121
@@ -110,7 +110,7 @@ func run(args, env []string, files stdio) int {
 	return status
 }
 
-// version is the subcommand. A program that was built in a clone has no version but its commit.
+// version is the subcommand version. It adds the commit if the version does not name it.
 func (p *program) version(args []string) (int, error) {
 	if names, err := p.parse(newFlags("version", "Says which version of wheellock and Go this is."), args); err != nil || len(names) > 0 {
 		return 0, cmp.Or(err, usagef("version: it takes no arguments"))
@@ -128,7 +128,7 @@ func (p *program) version(args []string) (int, error) {
 	return 0, err
 }
 
-// withoutURLs returns a text about args without those that have a URL, which may have a password.
+// withoutURLs replaces each of args that has a URL in a text, because a URL may have a password.
 func withoutURLs(text string, args []string) string {
 	for _, arg := range args {
 		_, value, _ := strings.Cut(arg, "=") // of a flag

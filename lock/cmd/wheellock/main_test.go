@@ -18,7 +18,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
-// mainEnv makes the test's program the command itself, with its arguments.
+// mainEnv is a variable of the environment that makes the program of the test run as wheellock.
 const mainEnv = "WHEELLOCK_CMD_MAIN"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		main()
 	}
-	// They wait far more than they work.
+	// The tests wait far more than they work, so eight may run at once.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
@@ -71,7 +71,7 @@ func wheellock(t *testing.T, url string, args ...string) *call {
 	return c
 }
 
-// inShell is the command in a script of sh: its $0 is the command.
+// inShell returns sh with a script in which $0 is wheellock.
 func inShell(t *testing.T, url, script string) *call {
 	t.Helper()
 	needProgram(t, "sh")
@@ -89,7 +89,7 @@ func needProgram(t *testing.T, name string) {
 	}
 }
 
-// status is how the command ends; -1 if by a signal.
+// status waits for the command and returns its exit status, or -1 if a signal ended it.
 func (c *call) status(t *testing.T) int {
 	t.Helper()
 	err := c.Wait()
@@ -172,8 +172,8 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestSettingsOfEarlierVersionsAreWrongUsage: what is not read any more would be a lock on
-// another server.
+// TestSettingsOfEarlierVersionsAreWrongUsage: if they were ignored, the lock would be taken
+// on another server.
 func TestSettingsOfEarlierVersionsAreWrongUsage(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]string{"WHEELLOCK_CLUSTER": "redis-cluster://", "WHEELLOCK_SENTINEL": "redis-sentinel://"} {
@@ -201,7 +201,7 @@ func TestAnEmptySettingOfTheEnvironmentIsWrongUsage(t *testing.T) {
 	require.Equal(t, statusUnknown, w.run(t), "a flag wins")
 }
 
-// TestTheStandardAddressIsToldOf: a setting that was lost on the way shows.
+// TestTheStandardAddressIsToldOf: so the user sees that a setting was lost on the way.
 func TestTheStandardAddressIsToldOf(t *testing.T) {
 	t.Parallel()
 	const told = "wheellock: no address of Redis is given, so redis://127.0.0.1:6379 is used: set -redis or WHEELLOCK_REDIS\n"

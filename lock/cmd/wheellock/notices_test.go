@@ -13,8 +13,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// TestARunIsToldOfWhatWentWrong, and of its end: all else it would mail from each run
-// that cron starts.
+// TestARunIsToldOfWhatWentWrong, and of the end of a fault. A terse run prints nothing else, because cron
+// mails every line.
 func TestARunIsToldOfWhatWentWrong(t *testing.T) {
 	for _, terse := range []bool{true, false} {
 		var said []string
@@ -33,7 +33,7 @@ func TestARunIsToldOfWhatWentWrong(t *testing.T) {
 	}
 }
 
-// TestAQuietRunIsNotToldOfAWait by the library either, in the words that this logs.
+// TestAQuietRunIsNotToldOfAWait: notices knows the library's log line about a wait, and leaves it out.
 func TestAQuietRunIsNotToldOfAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestThePrefixIsTheKeyPrefixOfPrograms: the rights of lock/SERVERS.md for one prefix are enough, and a
-// program with that KeyPrefix counts the same tokens.
+// program with that KeyPrefix shares the counter of tokens.
 func TestThePrefixIsTheKeyPrefixOfPrograms(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -54,7 +54,7 @@ func TestThePrefixIsTheKeyPrefixOfPrograms(t *testing.T) {
 	require.NotContains(t, w.stderr.String(), "did you forget")
 }
 
-// TestCheckTellsAKeyOfListFromACommand: a user who has all commands needs none.
+// TestCheckTellsAKeyOfListFromACommand: this user lacks one command, and two keys that only list reads.
 func TestCheckTellsAKeyOfListFromACommand(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)

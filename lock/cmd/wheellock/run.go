@@ -16,11 +16,11 @@ import (
 const (
 	// closeTimeout bounds how long Close may release a lock that may have been taken.
 	closeTimeout = time.Second
-	// groupPoll is the time between two looks whether the rest of a command has ended.
+	// groupPoll is how often watch asks whether all processes of a command that was told to end have ended.
 	groupPoll = 20 * time.Millisecond
 )
 
-// run is the subcommand.
+// run is the subcommand run.
 func (p *program) run(args []string) (int, error) {
 	outlivePipes() // before the first line
 	o, err := p.parseRun(args)
@@ -84,9 +84,9 @@ func (p *program) run(args []string) (int, error) {
 	return status, nil
 }
 
-// isLostBefore reports whether err, with which the lock was released or kept at the time now, says that it was
-// lost while the command ran. At the end of the command it was held or not, and safe until then. A lock that is
-// lost after that time, because Redis did not answer, was held all the time.
+// isLostBefore reports whether err, the result of releasing or keeping the lock at the time now, says that the
+// lock was lost while the command ran. When the command ended, the lock was held if isHeld is true, and was safe
+// until safe. A lock that is lost only after safe, because Redis did not answer, was held while the command ran.
 func isLostBefore(err error, isHeld bool, safe, now time.Time) bool {
 	return errors.Is(err, lock.ErrLost) && (!isHeld || now.Before(safe))
 }
@@ -227,7 +227,7 @@ func labelOf(ctx context.Context, client *lock.Client, o runOptions) string {
 	return v.Holders[0].Label
 }
 
-// childEnv is the environment of the command.
+// childEnv returns the environment of the command.
 func childEnv(env []string, client *lock.Client, name string, held *lock.Held) []string {
 	own := []string{
 		"WHEELLOCK_NAME=" + name,

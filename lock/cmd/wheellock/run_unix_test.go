@@ -23,7 +23,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// script is a file that is there to be run.
+// script writes a file to be run, and returns its path.
 func script(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "script")
@@ -106,7 +106,7 @@ func TestCommandGetsItsEnvironmentAndOurFiles(t *testing.T) {
 	require.Equal(t, "err\n", w.stderr.String())
 }
 
-// holding is a run whose command lives until its standard input ends.
+// holding starts a run whose command lives until its standard input ends, and waits until the command has begun.
 func holding(t *testing.T, s *redistest.Server, args ...string) (*call, io.Closer) {
 	t.Helper()
 	return holdingAt(t, s.URL(), args...)
@@ -119,7 +119,7 @@ func holdingAt(t *testing.T, url string, args ...string) (*call, io.Closer) {
 	in, err := w.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, w.Start())
-	// Not the key: that is there before its holder knows.
+	// The key does not tell, because it exists before its holder knows.
 	bounded.Until(t, func() bool { _, err := os.Stat(began); return err == nil })
 	return w, in
 }
@@ -147,7 +147,6 @@ func TestOnlyOneRunsAtATime(t *testing.T) {
 	require.Equal(t, "mine\n", third.stdout.String())
 }
 
-// TestAQuietRunAsksNobodyWhoHasTheLock: cron starts many.
 func TestAQuietRunAsksNobodyWhoHasTheLock(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -162,8 +161,8 @@ func TestAQuietRunAsksNobodyWhoHasTheLock(t *testing.T) {
 		require.NoError(t, err)
 		return calls
 	}
-	scripts() // it loads them
-	require.Greater(t, scripts(), scripts("-quiet"))
+	scripts()                                        // it loads them
+	require.Greater(t, scripts(), scripts("-quiet")) // cron starts many quiet runs
 }
 
 func TestARunInsideOneOfTheSameLockIsToldSo(t *testing.T) {
@@ -228,7 +227,7 @@ func TestRedisThatDoesNotAnswerIsToldFromALockThatIsHeld(t *testing.T) {
 	require.NotContains(t, w.stderr.String(), "wr0ng")
 }
 
-// trapping is a command that says which signal it got, and that it is ready to.
+// trapping is a script that says when it is ready, and then which signal it got.
 const trapping = `for s in HUP INT QUIT USR1 USR2 TERM; do trap "echo $s; exit 3" $s; done; echo ready >&2; while :; do sleep 0.01; done`
 
 func TestSignalsArePassedOn(t *testing.T) {
@@ -268,7 +267,7 @@ func TestSignalsReachWhatTheCommandHasStarted(t *testing.T) {
 	require.Equal(t, 4, w.status(t), "the one in the background has ended, or sh would wait for it")
 }
 
-// TestACommandThatIgnoresSIGTERMKeepsItsLock: who sends it decides what comes next.
+// TestACommandThatIgnoresSIGTERMKeepsItsLock: the sender of SIGTERM decides what to do next.
 func TestACommandThatIgnoresSIGTERMKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)

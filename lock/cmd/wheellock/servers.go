@@ -32,7 +32,7 @@ type servers struct {
 	assumed bool        // no address was given, so redis is standardRedis
 }
 
-// register makes the flags.
+// register adds the flags to fs.
 func (s *servers) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.caCert, "cacert", "", "`file` with the CA that signed the server's certificate (default those of the system)")
 	fs.StringVar(&s.cert, "cert", "", "`file` with a certificate for this client, if Redis asks for one")

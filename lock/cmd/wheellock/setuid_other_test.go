@@ -2,5 +2,5 @@
 
 package main
 
-// becomeRoot is of systems that have a root.
+// becomeRoot is never called, because only Unix has a root.
 func becomeRoot() { panic("there is no root here") }

@@ -17,10 +17,10 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
-// nobody is a user who may send no signal to a process of root.
+// nobody is the id of the user nobody, who may send no signal to a process of root.
 const nobody = 65534
 
-// rootsOwn is a copy of a program that runs as root whoever starts it. The test is
+// rootsOwn returns a copy of a program that runs as root, whoever starts it (setuid). The test is
 // skipped if it cannot be made.
 func rootsOwn(t *testing.T, program string) string {
 	t.Helper()
@@ -33,7 +33,7 @@ func rootsOwn(t *testing.T, program string) string {
 	return file
 }
 
-// openDir is a folder that every user may use.
+// openDir returns a folder that every user may use.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,8 +42,8 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-// copied copies a program, in another process: one that is forked meanwhile would keep what
-// this process writes open, and a program that is open for writing cannot be run.
+// copied copies a program with cp. If this process wrote the file, a process that is forked meanwhile would
+// inherit it open, and a program that is open for writing cannot be run.
 func copied(t *testing.T, from, to string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "cp", from, to).CombinedOutput()
@@ -51,7 +51,7 @@ func copied(t *testing.T, from, to string) {
 	require.NoError(t, os.Chmod(to, 0o755))
 }
 
-// asNobody makes another user start the command.
+// asNobody makes the user nobody start the command.
 func (c *call) asNobody(t *testing.T) *call {
 	t.Helper()
 	dir := openDir(t)
@@ -62,7 +62,7 @@ func (c *call) asNobody(t *testing.T) *call {
 	return c
 }
 
-// TestACommandThatRunsAsAnotherUserIsRefused: nobody could end it when the lock is lost.
+// TestACommandThatRunsAsAnotherUserIsRefused: wheellock could not end it when the lock is lost.
 func TestACommandThatRunsAsAnotherUserIsRefused(t *testing.T) {
 	t.Parallel()
 	program := rootsOwn(t, "/bin/sleep")
@@ -71,7 +71,7 @@ func TestACommandThatRunsAsAnotherUserIsRefused(t *testing.T) {
 	w.requireOneLine(t, program, "runs as another user", "sudo wheellock run")
 }
 
-// TestRootMayRunACommandOfAnotherUser: it may end it.
+// TestRootMayRunACommandOfAnotherUser: root may end every process.
 func TestRootMayRunACommandOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)
@@ -81,8 +81,8 @@ func TestRootMayRunACommandOfAnotherUser(t *testing.T) {
 	require.Zero(t, wheellock(t, s.URL(), "run", "n", "--", program).run(t))
 }
 
-// TestACommandThatMayNotBeEndedIsToldOf: what it starts runs as root, so no signal of
-// ours reaches it. Nobody is told that it was ended.
+// TestACommandThatMayNotBeEndedIsToldOf: a process of the command runs as root, so no
+// signal of wheellock reaches it. wheellock does not say that it was ended.
 func TestACommandThatMayNotBeEndedIsToldOf(t *testing.T) {
 	t.Parallel()
 	program := rootsOwn(t, executable(t))
@@ -132,7 +132,7 @@ func TestASignalThatCannotBePassedOnIsToldOf(t *testing.T) {
 	require.Equal(t, statusSignal+9, w.status(t))
 }
 
-// pidOf is the process that has become root and beats into file.
+// pidOf returns the pid of the process that has become root and beats into file.
 func pidOf(t *testing.T, file string) int {
 	t.Helper()
 	text, err := os.ReadFile(file + ".pid")
@@ -142,7 +142,7 @@ func pidOf(t *testing.T, file string) int {
 	return pid
 }
 
-// becomeRoot makes a process that only runs with root's rights one of root.
+// becomeRoot makes root the real user of a process that has root's rights by setuid.
 func becomeRoot() {
 	if err := syscall.Setreuid(0, 0); err != nil {
 		panic(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// TestWhatAnAnswerOfRedisMeans: a lost lock is lost whatever Redis answered last, and an
-// answer is not called silence.
+// TestWhatAnAnswerOfRedisMeans: a lost lock is lost whatever Redis answered last, and wheellock does
+// not say that Redis was silent if it answered.
 func TestWhatAnAnswerOfRedisMeans(t *testing.T) {
 	const said = redis.Error("MISCONF Redis is configured to save RDB snapshots")
 	require.Equal(t, statusLost, statusOf(&lock.LostError{Name: "n", Reason: lock.TrustEnded, Err: said}))

@@ -16,8 +16,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// unread is a pipe that is full and that nobody reads: a pager that waits, a log driver that
-// blocks.
+// unread returns a full pipe that is not read, as by a pager that waits or a log driver that blocks.
 func unread(t *testing.T) *os.File {
 	t.Helper()
 	var ends [2]int
@@ -37,7 +36,7 @@ func unread(t *testing.T) *os.File {
 	return out
 }
 
-// deserted is a pipe whose reader has gone.
+// deserted returns a pipe whose reader has gone.
 func deserted(t *testing.T) *os.File {
 	t.Helper()
 	in, out, err := os.Pipe()
@@ -47,7 +46,7 @@ func deserted(t *testing.T) *os.File {
 	return out
 }
 
-// unheard runs f for each way in which nobody hears what wheellock says.
+// unheard runs f with a standard error that is not read: a full pipe, and a pipe whose reader has gone.
 func unheard(t *testing.T, f func(t *testing.T, stderr *os.File)) {
 	for name, stderr := range map[string]func(*testing.T) *os.File{"full": unread, "closed": deserted} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +56,6 @@ func unheard(t *testing.T, f func(t *testing.T, stderr *os.File)) {
 	}
 }
 
-// TestADeletionEndsTheCommandThoughNobodyReads what wheellock says about it.
 func TestADeletionEndsTheCommandThoughNobodyReads(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"obeys", "ignores SIGTERM"} {
@@ -77,7 +75,6 @@ func TestADeletionEndsTheCommandThoughNobodyReads(t *testing.T) {
 	}
 }
 
-// TestASilenceEndsTheCommandThoughNobodyReads, and no two commands run at once.
 func TestASilenceEndsTheCommandThoughNobodyReads(t *testing.T) {
 	t.Parallel()
 	unheard(t, func(t *testing.T, stderr *os.File) {
@@ -97,8 +94,6 @@ func TestASilenceEndsTheCommandThoughNobodyReads(t *testing.T) {
 	})
 }
 
-// TestSIGTERMIsPassedOnThoughNobodyReads, while Redis is silent and wheellock has said so. The
-// status is the command's.
 func TestSIGTERMIsPassedOnThoughNobodyReads(t *testing.T) {
 	t.Parallel()
 	unheard(t, func(t *testing.T, stderr *os.File) {
@@ -115,7 +110,6 @@ func TestSIGTERMIsPassedOnThoughNobodyReads(t *testing.T) {
 	})
 }
 
-// TestSIGTERMEndsTheWaitThoughNobodyReads.
 func TestSIGTERMEndsTheWaitThoughNobodyReads(t *testing.T) {
 	t.Parallel()
 	unheard(t, func(t *testing.T, stderr *os.File) {
@@ -130,7 +124,6 @@ func TestSIGTERMEndsTheWaitThoughNobodyReads(t *testing.T) {
 	})
 }
 
-// TestTheStatusComesThoughNobodyReads, and the lock is released.
 func TestTheStatusComesThoughNobodyReads(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
-// console is a terminal: what is typed at it, and what it shows.
+// console is a pseudo-terminal. A test types at its master. shows has the text that the terminal shows.
 type console struct {
 	master, slave *os.File
 	shows         fixture.Log
@@ -52,7 +52,7 @@ func newConsole(t *testing.T) *console {
 	return c
 }
 
-// start starts w as a session of its own, as a shell of the console would be.
+// start starts w in a session of its own, as a shell of the console would be.
 func (c *console) start(t *testing.T, w *call) {
 	t.Helper()
 	w.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
@@ -74,9 +74,9 @@ func (c *console) types(t *testing.T, text string) {
 	require.NoError(t, err)
 }
 
-// suspends types Ctrl-Z until the script says that its command is suspended. One that comes
-// between the moments in which a command that has stopped to read gets the terminal and goes
-// on may be lost: the kernel takes it away with SIGCONT, and this process does not hear it.
+// suspends types Ctrl-Z until the script says that its command is suspended. A Ctrl-Z may be lost if
+// the command has stopped to read, has got the terminal, and does not go on yet: SIGCONT then removes
+// the SIGTSTP, and wheellock does not hear of it.
 func (c *console) suspends(t *testing.T) {
 	t.Helper()
 	const again = 20 * time.Second
@@ -104,8 +104,8 @@ func TestACommandMayReadFromTheTerminal(t *testing.T) {
 	require.Zero(t, w.status(t))
 }
 
-// TestACommandOfAPipelineGetsTheTerminalWhenItReads, and not before: the others of the
-// pipeline may want it too.
+// TestACommandOfAPipelineGetsTheTerminalWhenItReads, and not before: other commands of
+// the pipeline may want it too.
 func TestACommandOfAPipelineGetsTheTerminalWhenItReads(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
@@ -136,8 +136,8 @@ func TestCtrlCReachesTheCommand(t *testing.T) {
 	}
 }
 
-// TestCtrlCEndsTheScriptToo, as it does without us: a shell goes on only if its command
-// has handled Ctrl-C.
+// TestCtrlCEndsTheScriptToo, as it does without wheellock: a shell goes on only if its
+// command has handled Ctrl-C.
 func TestCtrlCEndsTheScriptToo(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"the terminal", "a pipe"} {

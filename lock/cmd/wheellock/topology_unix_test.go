@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// requireRuns makes sure that a command is run under a lock, and can be looked at.
+// requireRuns requires that a command runs under a lock, and that inspect and list show the lock.
 func requireRuns(t *testing.T, url string) {
 	t.Helper()
 	w := wheellock(t, "", "run", "-redis", url, "n", "--", "echo", "run")

@@ -9,7 +9,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// unlock is the subcommand.
+// unlock is the subcommand unlock.
 func (p *program) unlock(args []string) (int, error) {
 	var s servers
 	fs := newFlags("unlock -force [flags] NAME", "Takes the lock NAME away from its holder.")
@@ -51,12 +51,12 @@ func (s *servers) hasQueue(ctx context.Context, name string) bool {
 	return err == nil && anyHasQueue(ctx, names, dial, name)
 }
 
-// anyHasQueue asks all servers at once. The one that has the key's slot is the only one that answers
-// with a number, so nobody waits for a server that is down.
+// anyHasQueue asks all servers at once and takes the first number. Only the server that has the key's slot
+// answers with a number, so another server that is down delays nothing.
 func anyHasQueue(ctx context.Context, servers []string, dial func(ctx context.Context, name string) (redis.Conn, error), name string) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lengths := make(chan int, len(servers)) // -1 of a server that does not know
+	lengths := make(chan int, len(servers)) // -1 if the server has given no number
 	for _, server := range servers {
 		go func() {
 			length := -1

@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// TestUnlockWakesTheFirstOfAFairMutex: one of Redisson's, which hears of nothing but its turn.
+// TestUnlockWakesTheFirstOfAFairMutex: a client of Redisson, which hears only of its own turn.
 func TestUnlockWakesTheFirstOfAFairMutex(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"f": "{f}", "{g}f": "{g}f"} {
@@ -38,7 +38,7 @@ func TestUnlockWakesTheFirstOfAFairMutex(t *testing.T) {
 	}
 }
 
-// TestServersThatAreDownDoNotHideAQueue: they have other slots.
+// TestServersThatAreDownDoNotHideAQueue: the queue is on another server.
 func TestServersThatAreDownDoNotHideAQueue(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
@@ -64,7 +64,7 @@ func TestServersThatAreDownDoNotHideAQueue(t *testing.T) {
 	require.False(t, anyHasQueue(bounded.Context(t), all[:1], dial, "f"))
 }
 
-// TestUnlockWakesOurWaiters, whichever kind they wait for.
+// TestUnlockWakesOurWaiters, whatever the kind of the lock.
 func TestUnlockWakesOurWaiters(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
