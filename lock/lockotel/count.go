@@ -66,7 +66,7 @@ func (m *meter) counter(name, unit, what string) metric.Int64ObservableCounter {
 	return c
 }
 
-// now makes an instrument for a number of the moment, which can be summed over clients.
+// now makes an instrument for a current number, which can fall and can be summed over clients.
 func (m *meter) now(name, unit, what string) metric.Int64ObservableUpDownCounter {
 	c, err := m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	m.note(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// counted is the value of a counter, with an attribute if key is not "".
+// counted returns the value of a counter, with this attribute if key is not "".
 func counted(t *testing.T, a metricdata.Aggregation, key attribute.Key, value string) int64 {
 	t.Helper()
 	sum, ok := a.(metricdata.Sum[int64])

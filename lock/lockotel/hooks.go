@@ -112,7 +112,7 @@ func (w *watcher) lost(e lock.Event) {
 	})
 }
 
-// end ends the span of e's hold, after say has recorded how. It does nothing if the span has
+// end ends the span of e's hold, after say has recorded how the hold ended. It does nothing if the span has
 // already ended, as after an Unlock that was not answered.
 func (w *watcher) end(e lock.Event, say func(span trace.Span, now time.Time)) {
 	x, ok := w.holds.LoadAndDelete(hold{e.Client, e.Hold})

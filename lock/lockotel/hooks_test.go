@@ -39,7 +39,7 @@ func newTelemetry() *telemetry {
 	return o
 }
 
-// hooks are those of package lockotel.
+// hooks returns the hooks of package lockotel.
 func (o *telemetry) hooks(t *testing.T) lock.Hooks {
 	t.Helper()
 	h, err := lockotel.Hooks(o.cfg)
@@ -47,7 +47,7 @@ func (o *telemetry) hooks(t *testing.T) lock.Hooks {
 	return h
 }
 
-// metrics are what is read now, by name.
+// metrics reads the metrics and returns them by name.
 func (o *telemetry) metrics(t *testing.T) map[string]metricdata.Aggregation {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -61,7 +61,7 @@ func (o *telemetry) metrics(t *testing.T) map[string]metricdata.Aggregation {
 	return byName
 }
 
-// seconds is the histogram of that name, of one outcome if that is not "".
+// seconds returns the histogram with this name, for one outcome if outcome is not "".
 func (o *telemetry) seconds(t *testing.T, name, outcome string) metricdata.HistogramDataPoint[float64] {
 	t.Helper()
 	h, ok := o.metrics(t)[name].(metricdata.Histogram[float64])
@@ -200,8 +200,8 @@ func TestALostHoldEndsItsSpan(t *testing.T) {
 	})
 }
 
-// TestAnUnlockThatIsNotAnsweredEndsTheSpan: nothing of it stays in memory, and what comes
-// later changes nothing.
+// TestAnUnlockThatIsNotAnsweredEndsTheSpan: the span does not stay in memory, and later
+// events do not change it.
 func TestAnUnlockThatIsNotAnsweredEndsTheSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, srv := newTelemetry(), locktest.NewServer(t)
@@ -222,7 +222,7 @@ func TestAnUnlockThatIsNotAnsweredEndsTheSpan(t *testing.T) {
 	})
 }
 
-// TestHooksMayBeThoseOfSeveralClients: as of a RedLock, whose members have one name and
+// TestHooksMayBeThoseOfSeveralClients: the members of a RedLock share hooks, have one name, and have
 // no tokens.
 func TestHooksMayBeThoseOfSeveralClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestAlertsComeWhenTheyShould(t *testing.T) {
 	}
 }
 
-// TestServiceNamesTheAlerts: lock/SERVICE.md has each.
+// TestServiceNamesTheAlerts: lock/SERVICE.md names each alert.
 func TestServiceNamesTheAlerts(t *testing.T) {
 	page, err := os.ReadFile("../SERVICE.md")
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// gather is what a registry with the Collector of c exports, by name.
+// gather returns what a registry with the Collector of c exports, by name.
 func gather(t *testing.T, c *lock.Client) map[string]*dto.MetricFamily {
 	t.Helper()
 	return gatherFrom(t, lockprom.New(c))
@@ -47,7 +47,7 @@ func gatherFrom(t *testing.T, c prometheus.Collector) map[string]*dto.MetricFami
 	return byName
 }
 
-// series is the metric of a family whose only label has that value.
+// series returns the metric of a family whose only label has this value.
 func series(t *testing.T, f *dto.MetricFamily, label string) *dto.Metric {
 	t.Helper()
 	for _, m := range f.GetMetric() {
@@ -100,7 +100,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		require.InDelta(t, 60, h.GetSampleSum(), 0.5)
 		require.InDelta(t, 128e-6, h.GetBucket()[0].GetUpperBound(), 1e-12)
 		for _, b := range h.GetBucket() {
-			want := 2 // these had it at once
+			want := 2 // two calls had their lock at once
 			if b.GetUpperBound() > 60 {
 				want = 3
 			}

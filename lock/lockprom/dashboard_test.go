@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dashboard is what of dashboard.json can be wrong.
+// dashboard has the parts of dashboard.json that can be wrong.
 type dashboard struct {
 	Panels []struct {
 		ID      int
@@ -42,7 +42,7 @@ var (
 	variable   = regexp.MustCompile(`\$(\w+)`)
 )
 
-// familyOf is the family that a name in an expression is of: a histogram's has three.
+// familyOf returns the family of a name in an expression, or nil. A histogram has three names.
 func familyOf(exported map[string]*dto.MetricFamily, name string) *dto.MetricFamily {
 	if f := exported[name]; f != nil {
 		return f
@@ -55,7 +55,7 @@ func familyOf(exported map[string]*dto.MetricFamily, name string) *dto.MetricFam
 	return nil
 }
 
-// faults are what an expression names that is not exported.
+// faults returns the faults of an expression: names, types, labels and brackets.
 func faults(exported map[string]*dto.MetricFamily, expr string) (bad []string) {
 	labels := []string{"le", "job"}
 	for _, name := range metricName.FindAllString(expr, -1) {
