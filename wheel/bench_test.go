@@ -83,8 +83,8 @@ func holdGo(b *testing.B, n int) {
 	})
 }
 
-// BenchmarkScheduleStop arms a timer and stops it at once, while others are pending. The records
-// are as many as those pending and are taken in the order named.
+// BenchmarkScheduleStop arms a timer and stops it at once, while others are pending. There are as many
+// records as pending timers. They are used in the named order.
 func BenchmarkScheduleStop(b *testing.B) {
 	for _, pending := range []int{10_000, 100_000, 1_000_000} {
 		for _, random := range []bool{false, true} {
@@ -156,7 +156,7 @@ func runParallel(b *testing.B, g int, f func(worker, iterations int)) {
 	wg.Wait()
 }
 
-// BenchmarkScheduleStopParallel is the same from several goroutines, 10,000 timers pending.
+// BenchmarkScheduleStopParallel does the same in several goroutines, with 10,000 pending timers.
 func BenchmarkScheduleStopParallel(b *testing.B) {
 	const pending, own = 10_000, 1024
 	for _, g := range []int{2, 16} {
@@ -266,8 +266,8 @@ func BenchmarkResetLater(b *testing.B) {
 }
 
 // BenchmarkBurst fires a million timers that are due at one instant, armed in random memory order.
-// The time is that from the first callback to the last. Records of 64 bytes lie in one cache line each, those of
-// 56 mostly in two.
+// It measures the time from the first callback to the last. A record of 64 bytes lies in one cache line, and a
+// record of 56 bytes mostly in two.
 func BenchmarkBurst(b *testing.B) {
 	b.Run("impl=wheel/timers=1000000/record=64", func(b *testing.B) {
 		benchmarkBurst(b, func(r *wideRecord) *burstRecord { return &r.burstRecord })
@@ -326,8 +326,8 @@ func (r *burstRecord) Fire(*wheel.Timer) {
 	}
 }
 
-// BenchmarkHold holds a million pending timers, spread over ten minutes and armed in random order: bytes
-// for each beside the caller's own record, and what one garbage collection costs.
+// BenchmarkHold holds a million pending timers, spread over ten minutes and armed in random order. It reports
+// the bytes per timer without the caller's own record, and what one garbage collection costs.
 func BenchmarkHold(b *testing.B) {
 	const n = 1_000_000
 	o := indexOrder(n, true)
@@ -388,8 +388,8 @@ func gcCPU() float64 {
 	return s[0].Value.Float64()
 }
 
-// BenchmarkComeNear is what a timer costs that was beyond a revolution when it was armed, in random memory order, and is
-// filed anew because it is within one. The driver pays it once, if the timer is not stopped before.
+// BenchmarkComeNear measures what it costs to file a timer anew that was more than a revolution away when it was armed, in
+// random memory order. The driver pays this once per timer, unless the timer is stopped before.
 func BenchmarkComeNear(b *testing.B) {
 	const n, slots, tick, first = 1_000_000, 1024, int64(10 * time.Millisecond), 10 * 1024
 	timers := make([]wheel.Timer, n)
@@ -411,8 +411,8 @@ func BenchmarkComeNear(b *testing.B) {
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/n, "ns/timer")
 }
 
-// BenchmarkNextOfManySlots is what the driver looks for before it sleeps, where nothing is
-// due in a revolution of a ring with very many slots.
+// BenchmarkNextOfManySlots measures how the driver finds the tick until which it sleeps, in a ring with very many
+// slots in which nothing is due within a revolution.
 func BenchmarkNextOfManySlots(b *testing.B) {
 	const n, slots, tick = 500_000 / 16, 1 << 20, int64(10 * time.Millisecond)
 	r := wheel.NewRing(tick, slots)

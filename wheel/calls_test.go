@@ -190,7 +190,7 @@ func TestEveryGoesOnBehindAPanic(t *testing.T) {
 	})
 }
 
-// TestEveryKeepsItsPlace: neither a full wheel nor a full Executor ends it.
+// TestEveryKeepsItsPlace: a full wheel does not end an Every, because its timer stays pending.
 func TestEveryKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r hookRecorder
@@ -272,7 +272,7 @@ func TestTaskFuncGetsItsTimer(t *testing.T) {
 }
 
 func TestNextSkipsWhatASlowCallbackTook(t *testing.T) {
-	// Next comes first, and the callback is slow behind it: what goes by then is skipped as well.
+	// The callback calls Next and is slow afterwards. The periods that pass in that time are skipped as well.
 	synctest.Test(t, func(t *testing.T) {
 		w := startWheel(t, wheel.Config{OnSlow: func(*wheel.Timer, time.Duration) {}})
 		ts := newFireTimes()
@@ -344,8 +344,8 @@ func TestStatsShowAnExecutorThatHangs(t *testing.T) {
 	})
 }
 
-// TestLargestLatenessForgetsWhatIsLongAgo: after a minute at the earliest and two at the
-// latest, however long the wheel has been running.
+// TestLargestLatenessForgetsWhatIsLongAgo: it forgets a lateness after a minute at the earliest
+// and two at the latest, however long the wheel has been running.
 func TestLargestLatenessForgetsWhatIsLongAgo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWheel(t, wheel.Config{SlowCallback: time.Hour})

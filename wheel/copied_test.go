@@ -20,11 +20,11 @@ func duplicate(timer *wheel.Timer) *wheel.Timer {
 	for wheel.MarkOf(c.Interface().(*wheel.Timer)) == wheel.MarkOf(timer) {
 		c = reflect.New(reflect.TypeFor[wheel.Timer]())
 	}
-	c.Elem().Set(reflect.ValueOf(timer).Elem()) // what vet does not let one write
+	c.Elem().Set(reflect.ValueOf(timer).Elem()) // go vet would report a plain copy
 	return c.Interface().(*wheel.Timer)
 }
 
-// each are all calls that change a timer that says it is pending.
+// each has all calls that change a pending timer.
 var each = map[string]func(w *wheel.Wheel, timer *wheel.Timer){
 	"Stop":        func(_ *wheel.Wheel, timer *wheel.Timer) { timer.Stop() },
 	"Reset later": func(_ *wheel.Wheel, timer *wheel.Timer) { _, _ = timer.Reset(2 * time.Hour) },

@@ -80,8 +80,8 @@ func runExploration(t *testing.T, run string, edits ...string) (string, error) {
 }
 
 // TestAllOrdersOfADriverAndTwoCallers explores pairs of calls beside the driver: a quarter of them, or all with
-// WHEELLOCK_STATES=some. Most are explored in all orders. In the larger ones a goroutine is held up once or twice where it could
-// go on, and once more with WHEELLOCK_STATES=all. No timer may fire early, be passed over or be forgotten while the driver
+// WHEELLOCK_STATES=some. Most are explored in all orders. In the larger ones a goroutine that could go on is held up at most
+// once or twice, and once more with WHEELLOCK_STATES=all. No timer may fire early, be passed over or be forgotten while the driver
 // sleeps, and each arming has to end exactly once.
 func TestAllOrdersOfADriverAndTwoCallers(t *testing.T) {
 	t.Parallel()
@@ -104,8 +104,8 @@ func TestAllOrdersOfADriverAndTwoCallers(t *testing.T) {
 	}
 }
 
-// TestTheOrdersShowWhatIsWrong builds in a fault, which was there once or is easily made, and sees it found.
-// It always builds in one fault, more with WHEELLOCK_STATES, and the slow ones of ten seconds with WHEELLOCK_FAULTS=all.
+// TestTheOrdersShowWhatIsWrong builds a fault in, which was there once or is easily made, and requires that the exploration
+// finds it. It always builds in one fault, more with WHEELLOCK_STATES, and the slow ones of ten seconds with WHEELLOCK_FAULTS=all.
 func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 	const always = "no second look before the sleep"
 	long := []string{

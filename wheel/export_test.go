@@ -5,7 +5,7 @@ import "unsafe"
 // CacheLines is how many bytes a shard is over a whole number of cache lines.
 const CacheLines = unsafe.Sizeof(shard{}) % 64
 
-// Ring is the core, with hand-moved time.
+// Ring is the ring, for tests that move its time.
 type Ring struct{ ring }
 
 func NewRing(tick, slots int64) *Ring { return &Ring{ring{tick: tick, mask: slots - 1, visitedTo: -1}} }
@@ -37,7 +37,7 @@ func (r *Ring) PostponeUnlocked(t *Timer, deadline int64) bool {
 	return t.deadline.postpone(t.deadline.word.Load(), deadline)
 }
 
-// MarkOf is by what a copy of t is known.
+// MarkOf returns the mark by which the wheel finds that a timer is a copy of t.
 func MarkOf(t *Timer) uint16 { return markOf(t) }
 
 // Movable reports whether t can be postponed without its shard's lock.
@@ -62,7 +62,7 @@ func (r *Ring) at(when int64) int64 {
 	return r.tickOf(when)
 }
 
-// StepByHand makes w one whose driver is stepped by the test: it never starts its own.
+// StepByHand makes the test step the driver of w. w never starts a driver goroutine.
 func (w *Wheel) StepByHand() { w.started.Store(true); w.wakeAt.Store(awake); w.driver = &driver{} }
 
 // Step steps the driver at time now until it would sleep, and returns the tick that it would sleep to.
@@ -75,9 +75,10 @@ func (w *Wheel) Step(now int64) int64 {
 	}
 }
 
-// Open is what a caller reads before it files a timer, and File how it goes on, in the given shard.
+// Open returns the tick that a caller reads before it files a timer.
 func (w *Wheel) Open() int64 { return w.open.Load() }
 
+// File does what the caller does then, in the given shard.
 func (w *Wheel) File(t *Timer, shard int, deadline, open int64, task Task) {
 	s := &w.shards[shard]
 	s.mu.Lock()
@@ -88,5 +89,5 @@ func (w *Wheel) File(t *Timer, shard int, deadline, open int64, task Task) {
 	s.lowerNext(s.ring.add(t, deadline, open))
 }
 
-// Passing is the tick that the driver is working on.
+// Passing returns the tick on which the driver works.
 func (w *Wheel) Passing() int64 { return w.passing.Load() }

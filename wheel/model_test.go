@@ -21,7 +21,7 @@ import (
 type simpleWheel struct {
 	tick  time.Duration
 	now   time.Duration
-	since time.Duration // the last tick at which callbacks ran: what is armed in them comes later
+	since time.Duration // the last tick at which callbacks ran; a timer that a callback arms fires at a later tick
 	ts    []*simpleTimer
 	stats wheel.Stats
 	late  time.Duration // the sum of all latenesses
@@ -32,7 +32,7 @@ type simpleTimer struct {
 	id       int
 	state    wheel.State
 	deadline time.Duration
-	at       time.Duration // of the tick that it fires at
+	at       time.Duration // the tick at which it fires
 	then     action        // what its callback does
 }
 
@@ -147,9 +147,8 @@ func (t *modelTimer) Fire(timer *wheel.Timer) {
 	}
 }
 
-// play runs byte-coded operations on a wheel and on its simple model, and compares them after each. To be
-// called in a bubble. Operations lie off the tick boundaries, so that it is always clear
-// whether a tick has been processed.
+// play runs byte-coded operations on a wheel and on its simple model, and compares them after each. Call it
+// in a bubble. No operation comes at a tick, so it is always clear whether a tick has been processed.
 func play(t require.TestingT, ops []byte) {
 	read := func() int {
 		if len(ops) == 0 {
@@ -276,7 +275,7 @@ func sorted(es []event) []event {
 	return es
 }
 
-// verdict takes a failure out of the bubble, so that rapid can look for a shorter one.
+// verdict takes a failure out of the bubble, so that rapid can look for a shorter sequence that fails.
 type verdict struct{ failure string }
 
 func (v *verdict) Errorf(format string, args ...any) { v.failure = fmt.Sprintf(format, args...) }
@@ -284,7 +283,7 @@ func (v *verdict) FailNow()                          { panic(v) }
 
 func TestWheelBehavesAsItsTwin(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		n := rapid.IntRange(0, 400).Draw(rt, "n") // a slice of any length is a short one mostly
+		n := rapid.IntRange(0, 400).Draw(rt, "n") // without a fixed length, rapid draws mostly short slices
 		ops := rapid.SliceOfN(rapid.Byte(), n, n).Draw(rt, "ops")
 		var v verdict
 		synctest.Test(t, func(*testing.T) {
@@ -311,7 +310,7 @@ func FuzzWheel(f *testing.F) {
 	})
 }
 
-// TestRingBehavesAsASortedSlice checks the core, with hand-moved time, against a slice.
+// TestRingBehavesAsASortedSlice compares the ring with a slice, in time that the test moves.
 func TestRingBehavesAsASortedSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tick := rapid.Int64Range(1, 20).Draw(t, "tick")
@@ -437,7 +436,7 @@ func TestRingBehavesAsASortedSlice(t *testing.T) {
 	})
 }
 
-// TestMain's corpus is committed; this says so if it is not there.
+// TestFuzzCorpusIsThere: the corpus of FuzzWheel is committed.
 func TestFuzzCorpusIsThere(t *testing.T) {
 	entries, err := os.ReadDir("testdata/fuzz/FuzzWheel")
 	require.NoError(t, err)

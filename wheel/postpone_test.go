@@ -37,7 +37,7 @@ func TestAPostponementWaitsForNoLock(t *testing.T) {
 }
 
 func TestATimerOnItsSecondWheelIsMovedUnderItsLock(t *testing.T) {
-	// A Reset that began on the first wheel, and is held up, counts from that one's start.
+	// A delayed Reset that began on the first wheel counts from the start of the first wheel.
 	first, second := startWheel(t, wheel.Config{}), startWheel(t, wheel.Config{})
 	var timer wheel.Timer
 	touch := func(w *wheel.Wheel) (movable bool) {
@@ -53,8 +53,8 @@ func TestATimerOnItsSecondWheelIsMovedUnderItsLock(t *testing.T) {
 	require.False(t, touch(second))
 }
 
-// TestTimersThatArePutOffAgainAndAgain puts timers off from one tick to another, and past the whole wheel, until they are let be.
-// Each is due once, at the tick of its last deadline.
+// TestTimersThatArePutOffAgainAndAgain postpones timers by some ticks, and by more than a revolution. Each timer fires once, at
+// the tick of its last deadline.
 func TestTimersThatArePutOffAgainAndAgain(t *testing.T) {
 	for _, delay := range []time.Duration{95 * ms, 105 * ms, 300 * ms, 1000 * ms} {
 		synctest.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestTimersThatArePutOffAgainAndAgain(t *testing.T) {
 			for round := range 20 {
 				advance(90*ms + time.Microsecond)
 				for i := range timers {
-					if i%20 < round { // let be
+					if i%20 < round { // it is not postponed any more
 						continue
 					}
 					if i%2 == 0 {
@@ -94,8 +94,8 @@ func TestTimersThatArePutOffAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestNeverBeforeTheLastTouch puts timers off at the moment at which they are due. Whoever is told that one was moved has
-// moved it, and otherwise it has fired.
+// TestNeverBeforeTheLastTouch postpones timers at the moment at which they are due. If Touch returns true, it has moved the
+// timer. If it returns false, the timer has fired.
 func TestNeverBeforeTheLastTouch(t *testing.T) {
 	const goroutines, rounds = 8, 40
 	w := startWheel(t, wheel.Config{Tick: time.Millisecond})

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// never is the deadline, and the tick, of what does not come.
+	// never is the deadline of a timer that never fires, and the tick at which nothing is due.
 	never = math.MaxInt64
-	// latest is the last deadline that can come: a tick beyond it is still within range.
+	// latest is the last deadline that can come. The ticks just beyond it are still in the range of an int64.
 	latest = never - 2*int64(maxTick)
 )
 
@@ -23,7 +23,7 @@ type ring struct {
 	firstFar   int64    // number of the first far bucket; the last 64 buckets are for timers beyond one revolution; set by init
 	farShift   uint8    // a far bucket is for 1<<farShift ticks; set by init
 	occupied   []uint64 // a bit for each bucket that is not empty; the last word is for the far buckets
-	lows       []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; next makes it exact
+	lows       []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; tightenLow makes it exact
 	chunks     chunks
 	open       int64  // the earliest tick at which timers may be filed; collect raises it, nothing lowers it
 	visitedTo  int64  // ticks up to here have been visited, or are being visited while walkAt is set; only rises
@@ -35,8 +35,8 @@ type ring struct {
 // many ticks.
 type bucket struct {
 	head uint32 // number of its first chunk, 0 if it is empty
-	// min is a lower bound of its entries' when, never if there is none. During a walk
-	// it covers only what has been walked over or was added since.
+	// min is a lower bound of its entries' when, never if there is none. During a walk it covers
+	// only the entries that were walked over or added since the walk began.
 	min int64
 }
 
@@ -103,8 +103,8 @@ func (r *ring) roundWithin(deadline, latest int64) int64 {
 	return last >> bit << bit * r.tick
 }
 
-// add files t under deadline, but not before tick open, and not before a tick that this ring has already let the driver
-// collect, because open may have been read before that. It returns the instant under which t is filed. The tick of that
+// add files t under deadline, but not before tick open, and not before a tick that this ring has already collected. open
+// may be older than that collect. add returns the instant under which t is filed. The tick of that
 // instant is the timer's tick.
 func (r *ring) add(t *Timer, deadline, open int64) (when int64) {
 	t.deadline.set(deadline)
@@ -428,7 +428,7 @@ func (r *ring) earliestTick() int64 {
 	return tick
 }
 
-// earliestNearTick is next without the far buckets. It looks at the buckets in the order in which they come, up to the first one that
+// earliestNearTick is earliestTick without the far buckets. It looks at the buckets in the order in which they come, up to the first one that
 // has something to do when it comes. It skips buckets with nothing to do in this revolution 64 at a time. With very many slots
 // and only far timers, a look at every bucket would take milliseconds at every wake-up.
 func (r *ring) earliestNearTick() int64 {

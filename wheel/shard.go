@@ -24,11 +24,11 @@ type shard struct {
 
 	// due has the timers that the driver has collected and may not have claimed
 	// yet. It is empty unless the driver works on this shard. mu guards the
-	// slice. The type slot says what guards its elements.
+	// slice. The type dueSlot says what guards its elements.
 	due         []dueSlot
 	collections uint32 // counts the collections; shows whether due still has the collection into which a timer was put
 
-	// Of the last Next that did not read the clock; see Timer.Next.
+	// The last Next that did not read the clock; see Timer.Next.
 	blindTimer    uintptr // not a pointer, so that the shard does not keep the timer alive
 	blindDeadline int64
 	blindPeriod   int64
@@ -52,7 +52,7 @@ type shard struct {
 // shard's lock. A caller that holds the lock stops or moves the timer.
 type dueSlot struct {
 	state    uint32 // undecided, claimed or revoked; atomic, except in fill
-	periodic bool   // the timer is that of an Every; written by fill
+	periodic bool   // the timer belongs to an Every; written by fill
 	timer    *Timer // guarded by the shard's mu, and read by the driver after its claim; nil once it is revoked
 	task     Task   // written by fill, then owned by the goroutine that decided
 	deadline int64  // like task
@@ -92,11 +92,11 @@ func (s *dueSlot) revoke() bool {
 	return true
 }
 
-// affinity is the set of shards that a processor uses, which are those whose index is
-// class modulo the number of classes. So two processors seldom work on the same cache
-// lines, which would cost more than the rest of Schedule and Stop. New timers take the
-// shards in turn. So many goroutines can stop timers without contention, even if one
-// goroutine has scheduled all of them. sync.Pool keeps an affinity per processor.
+// affinity chooses the shards that a processor uses: every shard whose index is class
+// modulo the number of classes. So two processors seldom work on the same cache lines,
+// which would cost more than the rest of Schedule and Stop. New timers take these shards
+// in turn. Even if one goroutine has scheduled all timers, many goroutines can stop them
+// without contention. sync.Pool keeps an affinity per processor.
 type affinity struct {
 	class uint32
 	turn  uint32
@@ -289,7 +289,7 @@ func (s *shard) runningTimer() *Timer {
 	return nil
 }
 
-// isRunning reports whether running would return t, which is in state due. It looks at as few slots as possible.
+// isRunning reports whether runningTimer would return t, which is in state due. It looks at as few slots as possible.
 func (s *shard) isRunning(t *Timer) bool {
 	i := int(t.place & (1<<dueBits - 1))
 	if i >= len(s.due) || t.place != s.duePlace(i) || s.due[i].timer != t || !s.due[i].hasState(claimed) {

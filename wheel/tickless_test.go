@@ -22,7 +22,7 @@ func TestNoWakeUpWhenNothingIsDue(t *testing.T) {
 			require.NoError(t, err)
 		}
 		synctest.Wait()
-		before := w.Stats().WakeUps // inserts earlier than all others
+		before := w.Stats().WakeUps // each insert that was earlier than all others may have woken the driver
 		advance(24 * time.Hour)
 		require.Equal(t, before, w.Stats().WakeUps, "24 h idle")
 		advance(30 * 24 * time.Hour)
@@ -99,8 +99,8 @@ func TestAnEarlierInsertWakesTheDriver(t *testing.T) {
 }
 
 func TestNoWakeUpIsLost(t *testing.T) {
-	// In real time: inserts race the driver's way to sleep. A lost one would leave its timer to the
-	// next insert, which never comes.
+	// In real time, timers are inserted while the driver is about to sleep. If a wake-up were lost, the timer
+	// would wait for the next insert, which never comes.
 	w := startWheel(t, wheel.Config{Tick: time.Microsecond})
 	_, err := w.AfterFunc(time.Hour, func() {})
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	var timer wheel.Timer
 	var spun atomic.Int64
 	for i := range 50_000 {
-		for range i % 512 { // the driver is a little further each time
+		for range i % 512 { // each time the driver is a little nearer to its sleep
 			spun.Add(1)
 		}
 		require.NoError(t, w.Schedule(&timer, 0, task))

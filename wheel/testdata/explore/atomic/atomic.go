@@ -1,4 +1,4 @@
-// Package atomic takes the place of sync/atomic where the wheel is explored: see sched. Every operation is a point.
+// Package atomic replaces sync/atomic where the wheel is explored: see sched. Every operation on a watched value is a point.
 package atomic
 
 import (
@@ -25,13 +25,13 @@ func (x *value[T]) store(v T, id func(T) uint64) {
 	sched.Set(&x.o, id(v))
 }
 
-// Watch makes x one at whose operations threads are held up.
+// Watch makes the operations on x points.
 func (x *Int64) Watch(name string) {
 	sched.Watch(&x.x.o, name)
 	sched.Set(&x.x.o, uint64(x.x.v))
 }
 
-// WatchUnder is Watch of one that is written only while the running thread has a lock.
+// WatchUnder is Watch of a value that is written only under a lock. held reports whether the running thread has the lock.
 func (x *Int64) WatchUnder(held func() bool, name string) {
 	x.Watch(name)
 	x.x.o.Guard = held
@@ -132,8 +132,8 @@ func (x *Pointer[T]) CompareAndSwap(old, v *T) bool {
 	return true
 }
 
-// LoadUint32 and CompareAndSwapUint32 are of memory that is written without them too: its value is looked at when it is
-// needed, and its object is known by its address.
+// LoadUint32 and CompareAndSwapUint32 use memory that is also written without them. So sched reads its value when it needs it,
+// and finds its object by its address.
 func LoadUint32(at *uint32) uint32 {
 	sched.Point(sched.At(at), "load")
 	sched.See(uint64(*at))

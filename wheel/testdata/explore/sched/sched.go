@@ -1,11 +1,10 @@
-// Package sched runs a few threads as coroutines, one at a time, and explores the orders in which
-// their operations on shared memory can come. Every operation of the packages sync and atomic beside it is a point at
-// which a thread can be held up for as long as the others like.
+// Package sched is a model checker. It runs a few threads as coroutines, one at a time, and explores the orders in which
+// their operations on shared memory can come. Every operation of the packages sync and atomic beside it is a scheduling
+// point: there a thread can be held up for any time.
 //
-// The exploration is depth first and visits every state once. A state has the values of the atomics,
-// the owners of the locks, and the history of each thread, which is all that it has read. The history decides what the
-// thread will do. The state has no data under a lock: the order in which threads had the lock, with their histories,
-// decides it.
+// The exploration is depth first and visits every state once. A state has the values of the atomics, the owners of the
+// locks, and the history of each thread. The history of a thread is all that it has read, and decides what it will do.
+// Data under a lock is not in the state, because the order in which threads had the lock, with their histories, decides it.
 package sched
 
 import (
@@ -18,8 +17,8 @@ import (
 
 // Object is what threads share: an atomic value, a lock, or a channel.
 type Object struct {
-	// Guard, if it is set, says whether the running thread has the lock that every write of the object needs. Then its reads
-	// are no points, because no other thread can change the value.
+	// Guard, if it is set, reports whether the running thread has the lock that every write of the object needs. If so, its
+	// reads are no points, because no other thread can change the value.
 	Guard func() bool
 
 	name  string
@@ -28,7 +27,7 @@ type Object struct {
 	value uint64
 }
 
-// Run is one execution from the beginning.
+// run is one execution from the beginning.
 type run struct {
 	threads  []*thread
 	current  *thread
@@ -81,7 +80,7 @@ func PointIf(o *Object, op string, ready func() bool) {
 	if o.Guard != nil && op == "load" && o.Guard() {
 		return
 	}
-	if o.run != r { // nobody is held up here, but what is read is seen
+	if o.run != r { // o is not watched: this is no point, but the caller notes what it reads
 		if ready != nil {
 			panic("not watched: " + op)
 		}
@@ -95,7 +94,7 @@ func PointIf(o *Object, op string, ready func() bool) {
 	t.seen = mix(t.seen, uint64(o.id)<<8|uint64(len(op)))
 }
 
-// Current tells the running thread from others.
+// Current returns the running thread, to be compared.
 func Current() any { return the.current }
 
 // See notes a value that the running thread has read.
@@ -105,10 +104,10 @@ func See(v uint64) {
 	}
 }
 
-// Set notes the value that o has now.
+// Set sets the value of o that the state has.
 func Set(o *Object, v uint64) { o.value = v }
 
-// History makes what the running thread has seen the value of o, for what o protects.
+// History sets the value of o to the history of the running thread. o is a lock, and the value stands for the data under it.
 func History(o *Object) {
 	if t := the.current; t != nil {
 		o.value = t.seen
@@ -122,7 +121,7 @@ func Watch(o *Object, name string) {
 	the.objects = append(the.objects, o)
 }
 
-// At returns the object that stands for a place in memory, which is also written otherwise.
+// At returns the object that stands for the memory at p, which plain stores write too.
 func At(p *uint32) *Object {
 	o := the.places[p]
 	if o == nil {
@@ -155,13 +154,13 @@ func ID(p any, isNil bool) uint64 {
 	return id
 }
 
-// Time is the time, which the explorer reads.
+// Time returns the time, for the explorer and its checks. It is no point.
 func Time() int64 { return the.now }
 
-// Off reports whether operations are no points now, as in the set-up and at the end.
+// Off reports whether operations are no points now. That is so in the set-up and at the end.
 func Off() bool { return the.setup || the.aborted }
 
-// Now is the time, which a thread reads.
+// Now returns the time to a thread, as a point.
 func Now() int64 {
 	Point(&the.clock, "read")
 	See(uint64(the.now))
@@ -179,17 +178,17 @@ func Failf(format string, args ...any) {
 type Program struct {
 	// Setup makes everything anew. It returns the threads, by name, and a check of the state in which nothing can go on.
 	Setup func() (threads []Thread, check func())
-	// Clock is what the clock shows one after the other; it goes on at any time.
+	// Clock has the times that the clock shows, one after the other. It may go on to the next at any point.
 	Clock []int64
-	// HeldUp is how often a thread may be held up where it could go on, in one execution. That a thread waits for a
-	// lock, sleeps, or ends costs nothing, nor does the clock.
+	// HeldUp is how often, in one execution, a thread that could go on may be held up (preempted). A thread that waits
+	// for a lock, sleeps or ends does not count, and neither does the clock.
 	HeldUp int
 }
 
-// Unbounded is more often than anybody can be held up.
+// Unbounded is a HeldUp that bounds nothing.
 const Unbounded = 1 << 30
 
-// Thread is one of a program.
+// Thread is a thread of a Program.
 type Thread struct {
 	Name string
 	Body func()
@@ -198,7 +197,8 @@ type Thread struct {
 // Block is where the running thread waits for ready.
 func Block(o *Object, op string, ready func() bool) { PointIf(o, op, ready) }
 
-// Explore runs p in all orders. It returns how many states there are, and the story of the first that broke a promise.
+// Explore runs p in all orders. It returns how many states there are, and the story of the first order that broke a promise, "" if
+// there is none.
 func Explore(p Program) (states int, story string) {
 	visited := map[uint64]struct{}{}
 	type choice struct{ taken, left []int }

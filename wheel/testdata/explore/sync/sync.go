@@ -1,9 +1,9 @@
-// Package sync takes the place of the standard one where the wheel is explored: see sched.
+// Package sync replaces the standard one where the wheel is explored: see sched.
 package sync
 
 import "explored/sched"
 
-// Mutex is a lock. There is a point before it is taken and another one after it is released.
+// Mutex is a lock, which must be watched. There is a point before it is taken.
 type Mutex struct {
 	o      sched.Object
 	locked bool
@@ -33,7 +33,7 @@ func (m *Mutex) Unlock() {
 	sched.History(&m.o)
 }
 
-// Pool keeps one.
+// Pool always gives the same object.
 type Pool struct {
 	New func() any
 	x   any
@@ -48,5 +48,5 @@ func (p *Pool) Get() any {
 
 func (p *Pool) Put(any) {}
 
-// Watch makes m one that threads wait for.
+// Watch makes Lock of m a point.
 func (m *Mutex) Watch(name string) { sched.Watch(&m.o, name) }

@@ -11,22 +11,22 @@ import (
 	"explored/sched"
 )
 
-// job is an Every whose calls an Executor runs, and what became of it.
+// job is an Every whose calls an Executor runs, and counts what becomes of it.
 type job struct {
 	w       *Wheel
 	every   *every
-	until   int64 // what the driver sleeps to, -1 if it is awake
+	until   int64 // the tick until which the driver sleeps, -1 if it is awake
 	queue   []func()
 	queued  sched.Object
 	call    sched.Object
 	running bool
 	calls   int
-	refuse  int // so many calls from now
+	refuse  int // how many further calls the Executor refuses
 	refused int
 	stopped int
-	resets  int // that began a stopped timer again
+	resets  int // Resets that started a stopped timer again
 	gone    bool
-	ended   bool // the last word of the only caller was Stop
+	ended   bool // the last call of the only caller was Stop
 }
 
 // jobOperation is what the only caller does.
@@ -57,7 +57,7 @@ func (j *job) reset(d int64) {
 	j.ended = false
 }
 
-// What shows most is first, for the sake of the tests that build a fault in.
+// The operations that find most faults are first, so that tests with a built-in fault end soon.
 var jobOperations = []jobOperation{
 	{"Stop", 1, 0, (*job).stop},
 	{"a refusal, and Reset now", 1, 1, func(j *job) { j.reset(0) }},

@@ -15,14 +15,14 @@ import (
 
 const length = 10 // of a tick, ns
 
-// record is a timer and what became of it.
+// record is a timer, and counts what becomes of it.
 type record struct {
 	Timer
 	name     string
 	m        *world
-	armed    int // armings that callers know of
+	armed    int // armings that a call has reported
 	fired    int
-	stopped  int // Stops that said true
+	stopped  int // Stops that returned true
 	earliest int64
 	fire     func(*Timer) // what its callback does
 }
@@ -43,11 +43,11 @@ func (r *record) Fire(t *Timer) {
 // world is a wheel with two shards and four slots, whose driver the explorer steps.
 type world struct {
 	w          *Wheel
-	other      *Wheel // that x goes to in some stories, whose driver does nothing
+	other      *Wheel // x goes to it in some stories; it has no driver
 	history    history
-	from       model // what x was at the beginning
+	from       model // x at the beginning
 	x, y, a, b record
-	until      int64 // what the driver sleeps to, -1 if it is awake
+	until      int64 // the tick until which the driver sleeps, -1 if it is awake
 	gone       bool  // Wheel.Stop was called
 	returned   int
 	uncounted  bool // there is a Next, which does not say whether it armed x or moved it
@@ -55,11 +55,11 @@ type world struct {
 
 func (m *world) records() []*record { return []*record{&m.x, &m.y, &m.a, &m.b} }
 
-// operation is one that a caller does.
+// operation is what a caller does.
 type operation struct {
 	name  string
-	x     bool // it is of x, which is armed then
-	stops bool
+	x     bool // it uses x, which is then armed at the beginning
+	stops bool // it calls Wheel.Stop
 	moves bool // x goes to the other wheel
 	do    func(m *world, own *record)
 }
@@ -72,7 +72,7 @@ func (m *world) thread(own *record) int {
 	return 2
 }
 
-// of makes a call of x that is noted.
+// of returns an operation that makes a call of x and notes it.
 func of(call string, d int64, do func(m *world) (bool, error)) func(*world, *record) {
 	return func(m *world, own *record) {
 		m.x.expect(sched.Time() + d*length)
@@ -80,7 +80,7 @@ func of(call string, d int64, do func(m *world) (bool, error)) func(*world, *rec
 	}
 }
 
-// then makes one call after the other.
+// then returns an operation that makes calls one after the other.
 func then(calls ...func(*world, *record)) func(*world, *record) {
 	return func(m *world, own *record) {
 		for _, call := range calls {
@@ -91,7 +91,7 @@ func then(calls ...func(*world, *record)) func(*world, *record) {
 
 func (r *record) expect(at int64) { r.earliest = min(r.earliest, at) }
 
-// arm is a Schedule d ticks ahead of the clock.
+// arm returns an operation that schedules the caller's own timer d ticks ahead of the clock.
 func arm(d int64) func(*world, *record) {
 	return func(m *world, own *record) {
 		own.expect(sched.Time() + d*length)
@@ -127,7 +127,7 @@ func next() func(*world, *record) {
 	})
 }
 
-// schedule is a Schedule of x.
+// schedule returns an operation that schedules x.
 func schedule(call string, d int64, on func(*world) *Wheel) func(*world, *record) {
 	return of(call, d, func(m *world) (bool, error) {
 		err := on(m).Schedule(&m.x.Timer, duration(d*length), &m.x)
@@ -182,8 +182,8 @@ var operations = []operation{
 func wheelOf(m *world) *Wheel { return m.w }
 func otherOf(m *world) *Wheel { return m.other }
 
-// newWorld has x due at tick 1 in shard 0 and y at tick 2 in shard 1. a and b are the callers' own, of shards 0 and 1. If moved is
-// not 0, x is filed at tick 1 and was moved to that tick since, so that its deadline is movable.
+// newWorld makes a world in which x is due at tick 1, in shard 0, and y at tick 2, in shard 1. a and b are the callers' own
+// timers, in shards 0 and 1. If moved is not 0, x is filed at tick 1 and was then moved to tick moved, so that its deadline is movable.
 func newWorld(first, second operation, again bool, moved int64) func() ([]sched.Thread, func()) {
 	return func() ([]sched.Thread, func()) {
 		w, err := New(Config{Tick: 1000, Slots: 4, OnError: func(err *CallbackError) { sched.Failf("%v", err) }})
@@ -257,7 +257,7 @@ func newWorld(first, second operation, again bool, moved int64) func() ([]sched.
 	}
 }
 
-// drive is the driver's loop. It sets sleepsTo to the tick that it sleeps to, and to -1 while it is awake.
+// drive is the driver's loop. It sets *sleepsTo to the tick until which it sleeps, and to -1 while it is awake.
 func drive(w *Wheel, sleepsTo *int64) {
 	for !w.stopped.Load() {
 		until, sleep := w.step(w.now())
@@ -277,7 +277,7 @@ func drive(w *Wheel, sleepsTo *int64) {
 	}
 }
 
-// addOther makes the other wheel, a tick older than the first: for it the deadlines of the same instants are other numbers.
+// addOther makes the other wheel. It is a tick older than the first, so the deadline of the same instant is another number on it.
 func (m *world) addOther() {
 	w, err := New(Config{Tick: 1000, Slots: 4})
 	if err != nil {
@@ -338,14 +338,14 @@ func (m *world) check() {
 	}
 }
 
-// stories are pairs of operations, how often their goroutines and the driver may be held up, and the tick that x was moved to
+// stories has pairs of operations, how often their goroutines and the driver may be held up, and the tick to which x was moved
 // before, 0 if it was not.
 var stories = []struct {
 	first, second string
 	heldUp        int
 	moved         int64
 }{
-	// x is moved without the lock. What shows most is first, for the sake of the tests that build a fault in.
+	// x is moved without the lock. The stories that find most faults are first, so that tests with a built-in fault end soon.
 	{"x.Reset later", "x.Stop", sched.Unbounded, 1},
 	{"x.Touch", "x.Stop and x.Touch", 1, 1},
 	{"x.Touch later", "x.Next", 1, 1},
@@ -373,7 +373,7 @@ var stories = []struct {
 	{"x.Touch later", "x.Stop, x.Schedule and x.Touch", 1, 2},
 }
 
-// atMost is n, or n-1 for what takes long: WHEELLOCK_STATES=all.
+// atMost returns n if WHEELLOCK_STATES=all, else n-1, because n takes long.
 func atMost(n int) int {
 	if os.Getenv("WHEELLOCK_STATES") == "all" {
 		return n

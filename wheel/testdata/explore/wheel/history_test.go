@@ -7,11 +7,11 @@ import (
 	"explored/sched"
 )
 
-// event is a call that concerns x, or its callback, with what came of it.
+// event is a call that concerns the timer x, or a callback of x, with its result.
 type event struct {
 	call   string
 	d      int64 // the delay or period, ns
-	before int64 // the clock when it began; it is read once, at that time or at the end's
+	before int64 // the clock when it began; the call reads the clock once, and may read before or after
 	after  int64
 	ok     bool // Reset: it was pending; Touch, Stop: true; Schedule, Next: no error; Wheel.Stop: x was among those returned
 	gone   bool // ErrStopped
@@ -21,7 +21,7 @@ func (e event) String() string {
 	return fmt.Sprintf("%s(%d) at %d to %d: %v, %v", e.call, e.d, e.before, e.after, e.ok, e.gone)
 }
 
-// history has the events of x that each thread saw, in its order: the driver and both callers.
+// history has the events of x by thread, each in its order: the driver and both callers.
 type history [3][]event
 
 // note runs a call of x and notes it for the thread whose number is given.
@@ -35,14 +35,14 @@ func (h *history) note(thread int, call string, d int64, do func() (ok bool, err
 	return ok
 }
 
-// model is x as its documentation has it, where one call comes after the other.
+// model is x as the documentation describes it, if one call comes after the other.
 type model struct {
 	state    State
 	deadline int64
 	gone     bool // Wheel.Stop was called
 }
 
-// after are the models that there may be after e, none if what came of it cannot be.
+// after returns the models that are possible after e. It returns none if e cannot have this result.
 func (m model) after(e event) []model {
 	pending := m.state == Pending
 	armed := func(was bool, deadline func(now int64) int64) (ms []model) {
