@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// The clocks of clock_gettime(2). Nobody can set either of them. They differ by the time
+// The clocks of clock_gettime(2). Neither of them can be set. They differ by the time
 // in which the machine was suspended, which only CLOCK_BOOTTIME counts.
 const (
 	clockMonotonic = 1

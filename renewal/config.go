@@ -118,7 +118,7 @@ func (cfg Config) margin(ttl time.Duration) time.Duration {
 }
 
 // slack is the width of a window (see Watchdog.floorToWindow), and so how exactly the
-// package times what is not at a slot.
+// package keeps times that are not at a slot.
 func (cfg Config) slack() time.Duration {
 	return max(min(cfg.TTL/300, maxSlack), cfg.Tick)
 }

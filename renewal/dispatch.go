@@ -59,7 +59,7 @@ func (ln *Lane) fillBatchLocked(b *Batch, now instant) instant {
 // returns their latest end of trust.
 func (b *Batch) fillLocked(leases []*Lease) instant {
 	end := instant(0)
-	// Of many leases, none is in the processor's cache. This loop does so little that
+	// If there are many leases, none is in the processor's cache. This loop does so little that
 	// the processor fetches many of them at once. The next loop finds them in the cache.
 	for _, l := range leases {
 		end = max(end, instant(l.trust.Load()))

@@ -174,7 +174,7 @@ func (ln *Lane) dropGroupLocked(g *group) {
 	}
 }
 
-// visitGroup is called when c's timer fires. It ends the leases whose trust has ended, and
+// visitGroup is called when g's timer fires. It ends the leases whose trust has ended, and
 // queues the group if it is due.
 func (ln *Lane) visitGroup(g *group) {
 	ln.mu.Lock()

@@ -11,8 +11,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// inBubble hides the test's deadline, which a bubble's clock has nothing to do
-// with.
+// inBubble hides the test's deadline, which is a time outside of the bubble.
 type inBubble struct{ rapid.TB }
 
 // TestLeaseModel checks random sequences of everything that can happen to
@@ -250,7 +249,7 @@ func (m *model) close(rt *rapid.T) {
 	m.w.Close()
 }
 
-// check is the invariant.
+// check checks the invariants.
 func (m *model) check(rt *rapid.T) {
 	synctest.Wait()
 	now, held := time.Now(), 0
@@ -287,8 +286,8 @@ func (m *model) check(rt *rapid.T) {
 			require.True(rt, now.Before(end))
 			require.True(rt, !l.deleted.IsZero() || m.s.timeLeft(l.key) > 0, "valid, and the store has it not")
 		}
-		// What must have happened if the network has been good for long enough:
-		// a backoff, an interval and a round trip.
+		// If the network has been good for long enough, the lease was renewed. Long enough is a
+		// backoff, an interval and a round trip.
 		enough := m.cfg.TTL/24 + m.cfg.TTL/3 + m.cfg.TTL/10
 		renewing := !l.fixed && (last.IsZero() || end.Before(last))
 		if !m.good.IsZero() && now.Sub(m.good) > enough && now.Sub(l.since) > enough && renewing {
@@ -333,7 +332,7 @@ func (m *model) checkLoss(rt *rapid.T, l *modelLease, reason renewal.Reason) {
 	}
 }
 
-// TestALeaseHasOneSlot, also if it is fixed and renewed again while it is asked about.
+// TestALeaseHasOneSlot, also if it is made fixed and renewed again while the store is asked about it.
 func TestALeaseHasOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}

@@ -111,7 +111,7 @@ func TestALeaseAtItsEndTakesNoneWithIt(t *testing.T) {
 			if time.Now().Before(end) {
 				return fault{drop: true}
 			}
-			return fault{after: 30 * time.Millisecond} // slower than the leases at the front live
+			return fault{after: 30 * time.Millisecond} // longer than the nearest leases are still trusted
 		})
 		time.Sleep(40 * time.Second)
 		lost := 0
@@ -136,7 +136,7 @@ func TestADeadServerIsTriedSeldom(t *testing.T) {
 		w, ln := newLane(t, renewFunc(func(ctx context.Context, b *renewal.Batch) {
 			if dead.Load() {
 				calls.Add(1)
-				b.Fail(errNetwork) // at once, as when nobody listens
+				b.Fail(errNetwork) // at once, as if no server listened
 				return
 			}
 			s.Renew(ctx, b)
@@ -145,7 +145,7 @@ func TestADeadServerIsTriedSeldom(t *testing.T) {
 		time.Sleep(time.Minute)
 		dead.Store(true)
 		time.Sleep(15 * time.Second)
-		// 2 at once, then after 0.1, 0.2, 0.4, 0.8 and each 1.25 s, less a quarter at most.
+		// 2 calls at once, then after 0.1, 0.2, 0.4, 0.8 s and after each 1.25 s, each pause shorter by up to a quarter.
 		require.Less(t, calls.Load(), int64(24))
 		require.Greater(t, calls.Load(), int64(10))
 		dead.Store(false)
@@ -214,8 +214,8 @@ func TestAnAnswerEndsTheRestOfTheOtherDispatchers(t *testing.T) {
 	})
 }
 
-// TestOnePoisonedLeaseCostsOnlyItself: whatever batch the lease is in fails,
-// with a word of the store or with silence.
+// TestOnePoisonedLeaseCostsOnlyItself: every batch with the lease fails, at once
+// or after a silence.
 func TestOnePoisonedLeaseCostsOnlyItself(t *testing.T) {
 	for _, leases := range []int{1, 2, 3, 250, 5000} {
 		for _, dispatchers := range []int{1, 2} {
@@ -327,7 +327,7 @@ func TestALostLeaseSaysWhetherTheStoreMayHaveExtendedIt(t *testing.T) {
 		says   bool
 	}{
 		"its answers are lost":        {fault{mute: true}, renewal.TrustEnded, true},
-		"its requests are lost":       {fault{drop: true}, renewal.TrustEnded, true}, // nobody can tell
+		"its requests are lost":       {fault{drop: true}, renewal.TrustEnded, true}, // the client cannot tell
 		"there was no connection":     {fault{dial: time.Minute}, renewal.TrustEnded, false},
 		"the store said no":           {fault{}, renewal.NotOwner, false},
 		"the lane closed in mid-slot": {fault{before: time.Minute}, renewal.Closed, false},

@@ -32,7 +32,7 @@ type keeper interface {
 	close()
 }
 
-// kept is a key of the checker.
+// kept is a key that the checker watches, and the owner of its lease.
 type kept struct {
 	s      *store
 	key    int

@@ -33,7 +33,7 @@ type slots struct {
 	nextEmptying instant
 }
 
-// slot is one slot of slots, which are numbered from 1.
+// slot is one of the slots, which are numbered from 1.
 type slot struct {
 	offset instant // its first moment
 	leases int32
@@ -94,7 +94,7 @@ func (s *slots) choose() uint16 {
 	return uint16(s.turn)
 }
 
-// takes reports whether another lease may join slot k.
+// hasRoom reports whether another lease may join slot k.
 func (s *slots) hasRoom(k uint16) bool { return int(k) <= s.open && s.all[k-1].leases < s.size }
 
 // list puts slot k on the stack of slots with room, once.

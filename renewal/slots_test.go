@@ -20,7 +20,7 @@ func newTestSlots(t testing.TB, cfg Config) slots {
 	return newSlots(cfg, rand.Uint64())
 }
 
-// counts are the leases of each slot that has any.
+// counts returns the number of leases of each slot that has any.
 func (s *slots) counts() (counts []int) {
 	for _, one := range s.all {
 		if one.leases > 0 {
@@ -60,8 +60,8 @@ func TestSlotsAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// TestSlotsAreNoMoreThanTicks: more would share wake-ups; what does not fit makes
-// them all larger.
+// TestSlotsAreNoMoreThanTicks: more slots would share wake-ups. Leases for which there is no
+// room make all slots larger.
 func TestSlotsAreNoMoreThanTicks(t *testing.T) {
 	b := newTestSlots(t, Config{TTL: MinTTL, MaxBatch: 10})
 	for range 10_000 {
@@ -103,7 +103,7 @@ func TestTheNextRenewalIsAtTheSlot(t *testing.T) {
 	})
 }
 
-// renewedLease is one of a slot in a simulation.
+// renewedLease is a lease that rhythm renews.
 type renewedLease struct {
 	slot        uint16
 	due         instant
@@ -112,7 +112,7 @@ type renewedLease struct {
 	released    bool
 }
 
-// byDue is a heap.
+// byDue is a heap of leases, the earliest due first.
 type byDue []*renewedLease
 
 func (q byDue) Len() int           { return len(q) }
@@ -132,8 +132,8 @@ type rhythm struct {
 	now    instant
 	queue  byDue
 	leases []*renewedLease // not released
-	times  []instant       // of renewals that were alone or the first of several at a time
-	early  time.Duration   // the most that one after the first was
+	times  []instant       // the times at which renewals were due in the last run
+	early  time.Duration   // how much too early a renewal was at most, except for the first of each lease
 }
 
 func (r *rhythm) hold(n int) {
@@ -159,7 +159,7 @@ func (r *rhythm) release(n int) {
 	}
 }
 
-// run lets d pass, with renewals each late by up to a given time.
+// run lets d pass. Each renewal is late by at most late, at random.
 func (r *rhythm) run(d, late time.Duration) {
 	r.times = nil
 	end := r.now.plus(d)
@@ -198,7 +198,7 @@ func (r *rhythm) requireEven() {
 	}
 }
 
-// TestTheRhythmAfterChanges: wake-ups are as few as full batches need, and evenly
+// TestTheRhythmAfterChanges: there are as few wake-ups as full batches, and they are evenly
 // spread, whatever was taken and released before.
 func TestTheRhythmAfterChanges(t *testing.T) {
 	if bounded.RaceDetector {
@@ -215,7 +215,7 @@ func TestTheRhythmAfterChanges(t *testing.T) {
 		r.requireEven()
 		if leases > 1 {
 			r.release(leases / 2)
-			r.run(3*r.b.interval, 0) // those of a slot that is given up are moved, some by two steps
+			r.run(3*r.b.interval, 0) // the leases of a slot that is closed are moved, some in two steps
 			r.requireEven()
 			r.release(leases/2 - 1)
 			r.run((restIntervals+3)*r.b.interval, 0)

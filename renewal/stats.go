@@ -124,7 +124,7 @@ func (s *laneStats) add(o *laneStats) {
 	s.late.Add(&o.late)
 }
 
-// snapshot returns the counts of s, which must be a copy that nobody changes any more.
+// snapshot returns the counts of s, which must be a copy that is not changed any more.
 func (s *laneStats) snapshot(queued int) Stats {
 	lost := make(map[Reason]int)
 	for i, n := range s.lost {

@@ -57,7 +57,7 @@ func (s *store) renew(ctx context.Context, b *renewal.Batch, keyOf func(renewal.
 		for _, i := range live {
 			key := keyOf(b.Owner(i))
 			if b.Fixed(i) {
-				keys = append(keys, ^key) // only asked about
+				keys = append(keys, ^key) // only checked, not extended
 			} else {
 				keys = append(keys, key)
 			}
