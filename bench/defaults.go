@@ -13,14 +13,14 @@ const (
 	// usualCapacity is how many renewals a second, one round trip each, a
 	// server and its client reach on two cores of a usual machine.
 	usualCapacity = 90_000
-	maxStart      = 4      // -max starts with what needs one in so many of the capacity,
-	maxFirst      = 10_000 // and with at most so many: doubling is quick
-	share         = 3      // the part of the capacity, one in so many, that a default load may need
+	maxStart      = 4      // -max starts with a load that needs 1/maxStart of the capacity,
+	maxFirst      = 10_000 // and with at most maxFirst locks, because doubling is quick
+	share         = 3      // a default load may need 1/share of the capacity
 )
 
 // choose fills in what the options leave open, so that a round trip for each
-// renewal needs at most a share of the capacity, which is renewals a second.
-// measured says that it was measured, and that default counts are cut by it. The
+// renewal needs at most 1/share of capacity, in renewals per second. measured says
+// that capacity was measured. Then it also limits the default numbers of locks. The
 // notes tell the reader about the load.
 func choose(o options, capacity float64, measured bool) (p run.Plan, notes []string, err error) {
 	p = run.Plan{Drivers: o.drivers, Locks: o.locks, Lease: o.lease, Duration: o.duration, Max: o.max}
@@ -74,7 +74,7 @@ func maxOf(counts []int) int {
 	return most
 }
 
-// roundDown is the largest 1, 2 or 5 with zeros that is at most x; 1 at least.
+// roundDown returns the largest number of the form 1, 2 or 5 with zeros that is at most x, and at least 1.
 func roundDown(x float64) int {
 	for n := maxLocks; n > 1; n /= 10 {
 		for _, d := range []int{1, 2, 5} {

@@ -31,7 +31,7 @@ func newEnvironment(t *holders.Target) report.Environment {
 	if t.IsCluster() {
 		e.RedisKind = "cluster"
 	}
-	// Some hosted servers do not tell; the report can do without.
+	// Some hosted servers do not tell their version. The report works without it.
 	if software, err := srv.Software(); err == nil && software != (redistest.Software{}) {
 		e.RedisVersion = software.Version
 		if software.Name != "Redis" {
@@ -48,7 +48,7 @@ func named(text string, s redistest.Software) string {
 	return strings.NewReplacer("external Redis", "external "+s.String(), "Redis Cluster", s.Name+" Cluster "+s.Version).Replace(text)
 }
 
-// cpuModel is the processor's name where Linux tells it.
+// cpuModel returns the name of the processor, or "" if the system does not tell it.
 func cpuModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

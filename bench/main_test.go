@@ -22,7 +22,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// mainEnv makes the test's program the command itself, with its arguments.
+// mainEnv is a variable of the environment that makes the program of the test run as the command.
 const mainEnv = "WHEELLOCK_BENCH_MAIN"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(mainEnv) != "":
 		os.Exit(program(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	// They wait far more than they work.
+	// The tests wait far more than they work.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)

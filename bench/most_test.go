@@ -93,9 +93,9 @@ func renewBare(b *testing.B, n, conns, batch int) float64 {
 	return float64(done.Load()) / time.Since(begun).Seconds()
 }
 
-// BenchmarkMostRenewals compares the library with a loop that does nothing but
-// send the same script: as the library does, and one lock per round trip. The
-// lease is such that the library is asked for more than the loop can do.
+// BenchmarkMostRenewals compares the library with loops that only send the same
+// script: one with the library's batches, and one with a round trip for each lock.
+// The lease is so short that the library needs more renewals than the loop can do.
 func BenchmarkMostRenewals(b *testing.B) {
 	for _, n := range mostCounts {
 		bare := 0.0

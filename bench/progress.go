@@ -10,28 +10,28 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/run"
 )
 
-// slowRow is how long a row takes before more is printed of it than its name,
-// and then how often.
+// slowRow is how long a row takes before its phases are printed too, and how often
+// they are printed then.
 const slowRow = 10 * time.Second
 
-// progress tells how far a run is: on a screen with a line that stands at its
-// end, elsewhere with one line a row, and more where a row takes long. It has
-// no clock of its own: it draws when a row's process, which wakes up once a
-// second anyway, says something.
+// progress tells how far a run is. On a screen it draws one line at the end over
+// and over. Elsewhere it prints one line for each row, and more if a row takes
+// long. It has no clock of its own: it draws when the process of a row reports,
+// which wakes up once a second anyway.
 type progress struct {
 	out    io.Writer // immutable
-	screen *screen   // immutable; nil if out is none
+	screen *screen   // immutable; nil if out is no screen
 	plan   run.Plan  // immutable
 
 	todo  []int      // numbers of locks of the rows that have not begun
-	all   int        // rows
-	rows  int        // that have begun
-	row   report.Row // that runs
+	all   int        // number of rows
+	rows  int        // rows that have begun
+	row   report.Row // the row that runs
 	begun time.Time
-	told  time.Time // off a screen
+	told  time.Time // when the last line was printed, without a screen
 
 	spent           time.Duration // in rows that have ended
-	needed, guessed time.Duration // of that, without the holding: measured, and by guess
+	needed, guessed time.Duration // what these rows took without holding their locks: measured, and by guess
 }
 
 func newProgress(out io.Writer, p run.Plan) *progress {
@@ -110,8 +110,8 @@ func (p *progress) line(what string, now time.Time) string {
 		strings.Repeat("#", full), strings.Repeat("-", barWidth-full), left.Round(time.Second))
 }
 
-// left is how long the run will still take, if taking, checking and releasing
-// locks goes on as it did so far.
+// left returns how long the run will still take, if taking, checking and releasing
+// locks goes on as fast as until now.
 func (p *progress) left(now time.Time) time.Duration {
 	slower := 1.0
 	if p.guessed > 0 {
@@ -127,10 +127,10 @@ func (p *progress) left(now time.Time) time.Duration {
 	return left
 }
 
-// waits is how long a row holds its locks.
+// waits returns how long a row holds its locks.
 func (p *progress) waits(locks int) time.Duration { return p.plan.Duration + p.plan.WatchOf(locks) }
 
-// guess is how long a row takes without the holding, on a usual machine.
+// guess returns how long a row takes on a usual machine, without holding its locks.
 func guess(locks int) time.Duration {
 	return 500*time.Millisecond + time.Duration(locks)*40*time.Microsecond
 }

@@ -17,7 +17,7 @@ type screen struct {
 	width func() int // immutable; columns
 
 	mu    sync.Mutex // guards what follows
-	drawn int        // columns of the line that stands there; 0 for none
+	drawn int        // columns of the drawn line; 0 if there is none
 }
 
 // onTerminal returns w, as a screen if it is a terminal.
@@ -43,16 +43,16 @@ func (s *screen) Write(b []byte) (int, error) {
 	return s.out.Write(b)
 }
 
-// draw puts line, which is ASCII, in place of the one that stands there; an
-// empty one only removes that.
+// draw replaces the drawn line by line, which is ASCII. An empty line only removes
+// the drawn line.
 func (s *screen) draw(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drawLocked(line)
 }
 
-// drawLocked overwrites with blanks and not with escape sequences, which not
-// every terminal knows.
+// drawLocked overwrites with blanks, because not every terminal knows escape
+// sequences.
 func (s *screen) drawLocked(line string) {
 	if line == "" && s.drawn == 0 {
 		return

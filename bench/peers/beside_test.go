@@ -23,14 +23,14 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// beside is a lock of another library on the key that ours is on.
+// beside is a lock of another library, on the same key as a lock of wheellock.
 type beside struct {
 	name string
-	// once takes it, or reports false; unlock releases it.
+	// once tries once to take the lock, and returns false if another has it. unlock releases the lock.
 	once func(ctx context.Context, key string) (unlock func() error, ok bool, err error)
 }
 
-// besides are the libraries, and the commands by hand.
+// besides returns the locks of other libraries, and one by hand-written commands.
 func besides(t *testing.T, s *redistest.Server) []beside {
 	pool := s.Pool(0)
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr()})

@@ -223,8 +223,7 @@ func TestMOVINGWorksOnACluster(t *testing.T) {
 	}
 }
 
-// TestOneSchedulerOfGocronLeads: its jobs run in one process, until that has lost the lock, and then in
-// the other one.
+// TestOneSchedulerOfGocronLeads: jobs run in one process until its client is closed, and then in the other.
 func TestOneSchedulerOfGocronLeads(t *testing.T) {
 	s := fixture.Server(t)
 	var runs [2]atomic.Int64

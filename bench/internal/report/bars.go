@@ -22,7 +22,7 @@ type bar struct {
 	sound  bool
 }
 
-// barsOf are the bars of rows that have a value, and their number of locks. ok
+// barsOf returns the bars of rows that have a value, and their number of locks. ok
 // is false if these rows have several numbers of locks, or none.
 func (c chart) barsOf(rows []Row) (bars []bar, n int, ok bool) {
 	for _, r := range rows {
@@ -38,8 +38,8 @@ func (c chart) barsOf(rows []Row) (bars []bar, n int, ok bool) {
 	return bars, n, len(bars) > 0
 }
 
-// drawBars draws a bar from zero for each row, with its value at its end: one
-// number of locks has no line.
+// drawBars draws a bar from zero for each row, with the value at its end. It is used
+// if there is only one number of locks, for which a line chart would show no line.
 func (c chart) drawBars(bars []bar, n int) ([]byte, error) {
 	canvas := vgsvg.New(chartWidth, titleHeight+barStep*vg.Length(len(bars)+1)+14)
 	all := newSheet(canvas)
@@ -84,7 +84,7 @@ func (c chart) drawBars(bars []bar, n int) ([]byte, error) {
 	return encodeSVG(canvas, fmt.Sprintf("%s, with %s", c.title, locks(n)))
 }
 
-// text is a value with the chart's unit.
+// text returns a value with the chart's unit.
 func (c chart) text(v Number) string {
 	decimals := 0
 	switch {

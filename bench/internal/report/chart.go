@@ -267,8 +267,8 @@ func driversOf(rows []Row) []string {
 
 const serverCPUFile = "server-cpu.svg"
 
-// sampledRows are the rows of the largest number of locks in which the server
-// used CPU, as far as that is known. Others would be empty strips.
+// sampledRows returns the rows with the largest number of locks in which the server
+// used CPU, as far as that is known. The other rows would be empty strips.
 func sampledRows(rows []Row) []Row {
 	empty := func(r Row) bool {
 		return !slices.ContainsFunc(r.ServerCPU, func(s CPUSample) bool { return s.Cores.Known && s.Cores.Value > 0 })

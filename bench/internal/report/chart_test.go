@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// fullRows are what a run of all drivers gives: each with a value for each
+// fullRows returns rows as of a run of all drivers. Each row has a value for each
 // chart.
 func fullRows(counts ...int) []Row {
 	var rows []Row
@@ -169,7 +169,7 @@ func lengths(values ...float64) []vg.Length {
 	return out
 }
 
-// The answer stands first, and the rows are explained before they are drawn.
+// The answer comes first, and the page explains the rows before it draws them.
 func TestPageAnswersThenExplainsThenDraws(t *testing.T) {
 	rows := fullRows(1000, 10_000)
 	files, err := drawAll(rows)

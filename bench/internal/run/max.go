@@ -83,7 +83,7 @@ func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (repo
 
 // search returns the largest number that keeps, and the least that does not, as far
 // as it is known; 0 if there is none. It doubles and then halves. keeps also says
-// whether to go on; the answer to a number at which it does not is not known.
+// whether to go on. If not, its first result means nothing.
 func search(start, limit int, keeps func(n int) (kept, goOn bool)) (most, tooMany int) {
 	for n := min(max(start, 1), limit); ; {
 		kept, goOn := keeps(n)
@@ -110,8 +110,8 @@ func search(start, limit int, keeps func(n int) (kept, goOn bool)) (most, tooMan
 	}
 }
 
-// limitByMemory is how many locks surely find room in the memory that is free, and how
-// much that is. Where the system does not tell, there is no bound.
+// limitByMemory returns how many locks surely fit into the free memory, and how much
+// memory is free. If the system does not tell, there is no bound, and free is 0.
 func limitByMemory() (locks, free int) {
 	const unbounded = math.MaxInt / 4 // twice as many can be asked for
 	text, err := os.ReadFile("/proc/meminfo")

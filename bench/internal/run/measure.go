@@ -12,14 +12,14 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
-// samplePeriod is the mean time between two looks at a row that holds its
-// locks: each costs a wake-up, which is large compared with the measured values.
+// samplePeriod is the mean time between two samples of a row that holds its locks.
+// Each sample costs a wake-up, which is large compared with the measured values.
 const samplePeriod = 100 * time.Millisecond
 
 // measure holds the locks and fills the row.
 func (r *rowRun) measure() error {
 	r.send(event{Phase: phaseSettle})
-	debug.FreeOSMemory() // what taking the locks needed is not the hold's
+	debug.FreeOSMemory() // memory that only taking the locks needed does not count for the hold
 	settle(r.holder, r.cfg.Lease, r.stop, func() { r.send(event{Phase: phaseSettle}) })
 	ownPeak := resetPeakRSS()
 	if r.cfg.Own {
@@ -89,9 +89,9 @@ func (r *rowRun) measure() error {
 	return nil
 }
 
-// settle waits until renewals are in time. To take millions of locks keeps the server busy, so many
-// renewals that were due meanwhile come late, one round of them after the other. They are not the
-// hold's. settle waits for a lease at most, and looks once a second.
+// settle waits until renewals are in time. While millions of locks are taken, the server is busy, and
+// renewals that become due are late, for several rounds. They must not count for the hold. settle waits
+// for a lease at most, and looks once a second.
 func settle(m interface {
 	Begin()
 	Counters() holders.Counters
@@ -107,8 +107,8 @@ func settle(m interface {
 	}
 }
 
-// holdFor waits for d, or until nothing is held any more or wanted, and returns the
-// most goroutines seen.
+// holdFor waits for d, or until no lock is held any more, or until the row is not wanted
+// any more. It returns the largest number of goroutines that it saw.
 func (r *rowRun) holdFor(phase string, d time.Duration) (goroutines int) {
 	begun := time.Now()
 	r.send(event{Phase: phase})
@@ -125,7 +125,7 @@ func (r *rowRun) holdFor(phase string, d time.Duration) (goroutines int) {
 			return goroutines
 		case now := <-sample.C:
 			goroutines = max(goroutines, runtime.NumGoroutine())
-			// At random, or the samples could beat with the renewals.
+			// The period is random, so that samples do not fall into step with the renewals.
 			sample.Reset(samplePeriod/2 + rand.N(samplePeriod))
 			if now.Sub(looked) < eventPeriod {
 				continue
@@ -139,7 +139,7 @@ func (r *rowRun) holdFor(phase string, d time.Duration) (goroutines int) {
 	}
 }
 
-// coresUsed is what a client and the servers used in some seconds.
+// coresUsed returns how many cores a client and the servers used in some seconds.
 func coresUsed(client report.Number, before, after usage, seconds float64) report.Cores {
 	c := report.Cores{Client: client.Per(seconds), All: after.cpu().Minus(before.cpu()).Per(seconds)}
 	for lane := range after.cpus {
@@ -156,7 +156,7 @@ func gcCycles() int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-// liveHeap is what a collection leaves.
+// liveHeap returns the size of the heap after a garbage collection.
 func liveHeap() report.Number {
 	runtime.GC()
 	var m runtime.MemStats

@@ -17,8 +17,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// idle is a broken driver. It has taken locks, does not renew them any more, and
-// believes that it still has live of them.
+// idle is a broken driver. It has taken locks and does not renew them any more. It
+// claims that it still holds live locks.
 type idle struct {
 	holders.Holder
 	live int
@@ -63,7 +63,7 @@ func TestLoadThatLosesLocksWhileTheyAreTakenIsGivenUp(t *testing.T) {
 		if i == 0 {
 			return nil
 		}
-		<-ctx.Done() // as one that never gets its lock
+		<-ctx.Done() // as a call that never gets its lock
 		return ctx.Err()
 	}, func(done int) error {
 		taken = done

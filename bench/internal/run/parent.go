@@ -39,7 +39,7 @@ type Parent struct {
 	env         []string // added to this process's environment
 	runID       string   // part of every lock's name
 	hangTimeout time.Duration
-	out         io.Writer // what goes wrong
+	out         io.Writer // for what goes wrong
 	progress    Progress
 
 	serverDown bool         // the server did not answer before the last row
@@ -47,8 +47,8 @@ type Parent struct {
 	outputs    []*rowOutput // of the rows since the last showOutputs
 
 	mu     sync.Mutex // guards what follows
-	child  *exec.Cmd  // that runs; nil between rows
-	closed bool       // Kill was called: none may start any more
+	child  *exec.Cmd  // the process that runs; nil between rows
+	closed bool       // Kill was called, so no further process starts
 }
 
 // NewParent is a parent of rows on t. What goes wrong with a row is written to
@@ -220,7 +220,7 @@ func (p *Parent) runRow(ctx context.Context, r report.Row, number int) report.Ro
 
 	kill := func() { _ = cmd.Process.Kill() }
 	result, hung := p.followEvents(stdout, kill)
-	// Whatever it has said, it has nothing left to do.
+	// Whatever the process has reported, it has nothing left to do.
 	over := time.AfterFunc(endTimeout, kill)
 	ended := p.wait(cmd)
 	over.Stop()

@@ -7,7 +7,7 @@ import (
 )
 
 // The phases of a row in which it holds its locks and waits. The progress of PhaseHold and PhaseWatch
-// is counted in seconds, that of phaseSettle is not counted, and that of all other phases in locks.
+// is counted in seconds, and the progress of other phases in locks. phaseSettle has no progress.
 const (
 	PhaseHold  = "hold"
 	PhaseWatch = "watch"

@@ -151,7 +151,7 @@ func (r *rowRun) acquireAll() error {
 		}
 		return r.holder.Acquire(ctx, order[k])
 	}
-	// Once the first are lost the last will never be had, however long we try.
+	// If the first locks are already lost, the rest will never be acquired, however long it tries.
 	if err := r.forEachLock("acquire", r.cfg.Locks, take, r.checkKept); err != nil {
 		r.row.Missed = report.NumberOf(r.holder.Counters().Missed)
 		return fmt.Errorf("bench: acquire: %w", err)
@@ -214,9 +214,9 @@ func (r *rowRun) releaseAll() error {
 	return nil
 }
 
-// forEachLock calls do for 0 to n-1 from many goroutines until one fails, goOn does, or
-// none gets anywhere for stallTimeout. goOn is asked now and then with how many
-// are done.
+// forEachLock calls do for 0 to n-1 from many goroutines. It stops when a call fails, when
+// goOn returns an error, or when no call succeeds for stallTimeout. It calls goOn once in an
+// eventPeriod with the number of calls that are done.
 func (r *rowRun) forEachLock(phase string, n int, do func(ctx context.Context, i int) error, goOn func(done int) error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)

@@ -13,9 +13,9 @@ const (
 )
 
 // cpuSampler samples the server's CPU while a row is watched, from outside of
-// the row's process. That is after all else is measured: what ten questions a
-// second cost a server is half of what a sweep of a thousand locks does. It is
-// used by one goroutine.
+// the row's process. The row is watched after everything else was measured, because
+// ten samples a second cost a server half as much as a sweep of a thousand locks.
+// One goroutine uses the cpuSampler.
 type cpuSampler struct {
 	target *holders.Target
 	period time.Duration

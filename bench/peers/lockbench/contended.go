@@ -20,7 +20,7 @@ import (
 type turn struct {
 	Who   int
 	Began int64 // wall clock, ns; all processes are on one machine
-	Taken int64 // 0: it still waited at the end
+	Taken int64 // when lock returned; 0 if it still waited at the end
 	Left  int64 // before unlock was called
 }
 
@@ -81,7 +81,7 @@ func contend(l locker, key string, first, goroutines int, end time.Time) (turns 
 	return turns, errs
 }
 
-// summary counts the turns that were taken, or still waited for, after open.
+// summary counts the turns in the window, which opens at open and lasts for run.For.
 func summary(run rows.Run, turns []turn, errs, goroutines int, open time.Time) result {
 	r := result{Run: run, Errors: errs}
 	end := open.Add(run.For)

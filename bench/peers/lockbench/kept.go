@@ -18,9 +18,10 @@ import (
 	"github.com/wheellock/wheellock/lock/keeper"
 )
 
-// measureKept wants names that another process holds and renews, by a Keeper, or by the loop that one
-// writes without it: a goroutine for each name. It measures what waiting costs over two leases. Then
-// the other process releases all, and it measures how long it takes to have them.
+// measureKept waits for names that another process holds and renews. It waits with a Keeper, or with the
+// loop that a program without Keeper would have: a goroutine for each name. It measures what waiting costs,
+// over at least two leases. Then the other process releases all names, and measureKept measures how long it
+// takes until all are taken.
 func measureKept(run rows.Run) result {
 	ctx := context.Background()
 	holder := exec.Command(must(os.Executable()), "worker-kept", *addr, prefix, strconv.Itoa(run.N))
@@ -54,7 +55,7 @@ func measureKept(run rows.Run) result {
 	r := result{Run: run, Core: 100 * used.Seconds() / watched.Seconds(), RSS: float64(usage.RSS()) / (1 << 20)}
 	r.RedisCore = 100 * (after.cpu - before.cpu).Seconds() / watched.Seconds()
 	r.Routines = runtime.NumGoroutine()
-	r.Errors = int(taken.Load()) // while another process held them
+	r.Errors = int(taken.Load()) // names that were taken while the other process held them
 
 	began := time.Now()
 	must(fmt.Fprintln(in, "release"))
@@ -99,7 +100,7 @@ func keptNames(n int) []string {
 	return names
 }
 
-// keep wants n names with a Keeper, and returns what ends that.
+// keep waits for n names with a Keeper. end ends that.
 func keep(c *lock.Client, n int, taken func()) (end func()) {
 	k := must(keeper.New(c, keeper.Config{Taken: func(context.Context, string, *lock.Held) { taken() }}))
 	if err := k.Want(keptNames(n)...); err != nil {

@@ -20,7 +20,7 @@ const (
 // note is the caller's own part of a record: each fire writes to it.
 type note struct {
 	due   int64 // ns from the meter's start
-	last  int32 // lateness in the window, µs; the worst too
+	last  int32 // lateness of the last fire in the window, µs; worst is the largest
 	worst int32
 	fires int32
 	early int32
@@ -36,9 +36,9 @@ type meter struct {
 	start  time.Time
 	period time.Duration // re-arm after it; 0: do not
 	watch  atomic.Bool   // the window is open
-	left   atomic.Int64  // fires to come, of a burst
-	first  atomic.Int64  // when the first came
-	done   chan int64    // gets the time of the last
+	left   atomic.Int64  // fires of a burst that are still to come
+	first  atomic.Int64  // when the first fire of a burst came
+	done   chan int64    // gets the time of the last fire of a burst
 }
 
 func (m *meter) now() int64 { return int64(time.Since(m.start)) }

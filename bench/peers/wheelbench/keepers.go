@@ -44,7 +44,7 @@ func (o *owner) fired(i int) {
 	}
 }
 
-// keepers make the implementations by name.
+// keep makes the implementation with this name.
 func keep(name string, o *owner) keeper {
 	switch name {
 	case "wheel":
@@ -109,8 +109,8 @@ func (k *oursKeeper) stop(i int)                  { k.rs[i].timer.Stop() }
 func (k *oursKeeper) move(i int, d time.Duration) { k.rs[i].timer.Touch(d) }
 func (k *oursKeeper) close()                      { k.w.Stop(); <-k.w.Done() }
 
-// A timer that was made is stored after its callback may have begun, which arms
-// it again in the retries; hence the atomic pointers of all that are pointers.
+// A new timer is stored when its callback may already run. In the row of retries this callback
+// arms the timer again. So all keepers that store pointers store them atomically.
 
 type goKeeper struct {
 	o  *owner
@@ -154,8 +154,8 @@ func (k *zeroKeeper) stop(i int)                  { _ = k.w.RemoveTimer(i) }
 func (k *zeroKeeper) move(i int, d time.Duration) { _ = k.w.MoveTimer(i, d) }
 func (k *zeroKeeper) close()                      { k.w.Stop() }
 
-// antKeeper moves a timer by stopping it and making another: Reset waits for
-// ever for a lock that it holds itself if the timer stays in its list.
+// antKeeper moves a timer by stopping it and making another, because Reset deadlocks
+// on a lock that it holds itself if the timer stays in its list.
 type antKeeper struct {
 	o  *owner
 	w  antlabs.Timer

@@ -12,9 +12,9 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// The rows below are what programs use timers for.
+// The rows below are typical uses of timers.
 
-// lateness is of the timers that fire while a row is watched.
+// lateness records how late timers fire while a row is watched, and how many ever fired early.
 type lateness struct {
 	late  wheel.Recorder
 	early atomic.Int64

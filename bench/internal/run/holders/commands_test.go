@@ -72,10 +72,10 @@ func (c recorded) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.Conn, timeout)
 }
 
-// story is what a row of n locks has written, from the first acquisition to the
-// last release, once every lock was renewed some times. Every line stands there
-// once. The row's random id and its lease are taken out, and so are the lines of each
-// connection's beginning.
+// story returns the commands that a row of n locks has written, from the first acquisition to the
+// last release, after every lock was renewed. Each command is there once, with ID and LEASE
+// in place of the row's random id and its lease. calls has the numbers of keys in calls of the
+// renewal script.
 func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bool) {
 	t.Helper()
 	var rec *recorder
@@ -125,7 +125,7 @@ func (r *recorder) hasRenewed(n int) bool {
 
 func isRenewal(line string) bool { return strings.HasPrefix(line, "EVALSHA "+script.Renew.SHA()) }
 
-// The question that the rows are made for: nothing but the timer differs.
+// The rows are made for this comparison, so only the timer may differ.
 func TestWheelAndAfterFuncSendTheSameCommands(t *testing.T) {
 	t.Parallel()
 	const n = 20
@@ -141,7 +141,7 @@ func TestWheelAndAfterFuncSendTheSameCommands(t *testing.T) {
 	require.Equal(t, n, renewals, "one form of renewal for each lock")
 }
 
-// Which locks share a call depends on the moment, so calls are taken apart.
+// Chance decides which locks share a call, so the calls are split into one line for each lock.
 func TestBatchesOfWheelAndAfterFuncAreTheSameCommands(t *testing.T) {
 	t.Parallel()
 	const n = 300

@@ -73,7 +73,7 @@ func releaseAll(h *Holding, n int) (err error) {
 	return err
 }
 
-// awaitRenewals returns when the row has renewed that often, or has missed a lock.
+// awaitRenewals waits until the row has this many renewals, or has missed a lock.
 func awaitRenewals(t *testing.T, h *Holding, renewals int) {
 	t.Helper()
 	bounded.Until(t, func() bool {

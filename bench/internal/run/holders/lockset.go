@@ -34,8 +34,8 @@ const (
 	roundTripSize = 8 * BatchSize
 )
 
-// lockSet is what all rows but the library's have in common: a record for each
-// lock, how a lock is acquired and released, and how some are renewed on a
+// lockSet is what all rows except the library's have in common: a record for each
+// lock, how a lock is acquired and released, and how locks are renewed on a
 // connection. The row decides which locks are renewed, and when.
 type lockSet struct {
 	// immutable
@@ -54,7 +54,7 @@ type lockSet struct {
 	heldCount atomic.Int64
 }
 
-// heldLock is one lock. Beside it is its timer, if the row has any.
+// heldLock is one lock. Its timer, if the row has timers, is in the timerSet.
 type heldLock struct {
 	key   any // the name, ready as an argument, so that a renewal makes no garbage
 	lane  int16
@@ -68,9 +68,10 @@ const (
 	stateLost               // to free by Release
 )
 
-// scheduler is called for every lock that was renewed or could not be renewed.
-// The lock's next renewal is due after d.
+// scheduler schedules the next renewal of a lock.
 type scheduler interface {
+	// scheduleRenewal is called when lock i was renewed, or could not be renewed. Its
+	// next renewal is due after d.
 	scheduleRenewal(i int32, d time.Duration)
 }
 
@@ -181,8 +182,8 @@ func (k *lockSet) closePools() {
 	}
 }
 
-// lane is a connection on which a row's goroutine renews locks of one master. It
-// is used by one goroutine at a time, but for close.
+// lane is a connection on which a row's goroutine renews locks of one master. Only one
+// goroutine at a time uses it, but any goroutine may call close.
 type lane struct {
 	locks  *lockSet // immutable
 	number int      // immutable
@@ -311,10 +312,10 @@ func (l *lane) connect() (redis.Conn, error) {
 	return conn, nil
 }
 
-// errClosed is returned when the row has ended.
+// errClosed is the error of connect when the row has ended.
 var errClosed = errors.New("bench: the row is over")
 
-// hangUp gives the connection up.
+// hangUp closes the connection.
 func (l *lane) hangUp() {
 	l.mu.Lock()
 	conn := l.conn
@@ -325,7 +326,7 @@ func (l *lane) hangUp() {
 	}
 }
 
-// close ends the goroutine's connection, and refuses it a new one.
+// close closes the connection, and connect makes no new one.
 func (l *lane) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -37,7 +37,7 @@ type Meter struct {
 
 	mu          sync.Mutex      // guards what follows; never held during I/O
 	confirmedAt []time.Duration // by lock: when the last request that Redis said yes to was written, since base; 0: not held
-	dueEarlier  []int32         // by lock: how much sooner than an interval after that its renewal is due, in us
+	dueEarlier  []int32         // by lock: how much sooner than confirmedAt + interval its renewal is due, in us
 	late        *hdr.Histogram  // in us
 	renewals    []uint64        // answered, by lane
 	roundTrips  uint64          // round trips that had renewals in them
@@ -122,8 +122,8 @@ func (m *Meter) keepTrusted(some []int32, over func(i int32)) []int32 {
 	return kept
 }
 
-// checkTrustLocked says whether lock i is held at now. If its trust has ended it is
-// counted as missed.
+// checkTrustLocked reports whether lock i is held at now. If its trust has ended, it
+// counts the lock as missed.
 func (m *Meter) checkTrustLocked(i int32, now time.Duration) bool {
 	switch {
 	case m.confirmedAt[i] == 0:
@@ -155,7 +155,7 @@ type request struct {
 // requestPool reuses requests, because a row makes one for nearly every lock.
 var requestPool = sync.Pool{New: func() any { return new(request) }}
 
-// readRequest returns what a command does to locks of the row; nil if that is nothing.
+// readRequest returns what a command does to locks of the row, or nil if it does nothing to them.
 func (m *Meter) readRequest(command string, args []any) *request {
 	if command != "EVALSHA" && command != "EVAL" || len(args) < 3 {
 		return nil
@@ -197,7 +197,7 @@ func (m *Meter) readRequest(command string, args []any) *request {
 	return r
 }
 
-// lockNumber is the number of the lock of that name; -1 if it is not the row's.
+// lockNumber returns the number of the lock with this name, or -1 if it is no lock of the row.
 func (m *Meter) lockNumber(key any) int32 {
 	var digits string
 	switch key := key.(type) {
@@ -267,13 +267,13 @@ func (m *Meter) noteAnswer(lane int, r *request, reply any, err error) {
 	}
 }
 
-// nextDueLocked is when lock i's next renewal is due.
+// nextDueLocked returns when lock i's next renewal is due.
 func (m *Meter) nextDueLocked(i int32) time.Duration {
 	return m.confirmedAt[i] + m.interval - time.Duration(m.dueEarlier[i])*time.Microsecond
 }
 
-// waitsUntilDue returns how long it is until the next renewal of each lock is due, in
-// place of waits.
+// waitsUntilDue returns, for each lock, how long it is until its next renewal is due. It
+// overwrites the slice waits.
 func (m *Meter) waitsUntilDue(some []int32, waits []time.Duration) []time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -285,7 +285,7 @@ func (m *Meter) waitsUntilDue(some []int32, waits []time.Duration) []time.Durati
 	return waits
 }
 
-// meterConn is conn, to a master of that lane, with the meter on it.
+// meterConn puts the meter on conn, a connection to the master of the lane.
 func (m *Meter) meterConn(conn redis.Conn, lane int) redis.Conn {
 	m.mu.Lock()
 	m.dials++
@@ -293,7 +293,7 @@ func (m *Meter) meterConn(conn redis.Conn, lane int) redis.Conn {
 	return &meteredConn{Conn: conn, meter: m, lane: lane}
 }
 
-// meteredConn hands everything on and shows it to a meter.
+// meteredConn passes all calls on to a connection, and shows them to a meter.
 type meteredConn struct {
 	redis.Conn
 	meter *Meter // immutable
@@ -352,8 +352,8 @@ func (c *meteredConn) noteReply(reply any, err error) (any, error) {
 	return reply, err
 }
 
-// popRequest takes the oldest request that is not answered. It returns nil if there
-// is none, as for a message to a subscriber.
+// popRequest takes the oldest request that is not answered. It returns nil if there is
+// none, as for a message to a subscriber, or if the request concerns no lock of the row.
 func (c *meteredConn) popRequest() *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ type sweep struct {
 	stop   chan struct{}
 	lanes  []*lane // immutable
 	tasks  sync.WaitGroup
-	starts []sync.Once // by lane: of the goroutine, with the first lock
+	starts []sync.Once // by lane: starts the goroutine with the first lock
 
 	mu    sync.Mutex // guards order
 	order [][]int32  // by lane: the locks as they were taken
@@ -56,15 +56,15 @@ func (s *sweep) renewAll(l *lane) {
 			all = all[len(call):]
 			l.renew(call) // what was not answered is renewed by the next sweep, if trust lasts
 		}
-		// A sweep that took longer than its interval delays the next one; that
-		// lateness is not carried on.
+		// A sweep that took longer than its interval delays the next one, but not the
+		// ones after that.
 		if due = due.Add(interval); time.Until(due) < 0 {
 			due = time.Now()
 		}
 	}
 }
 
-// waitUnlessStopped waits for d, and is false once the sweep is to end.
+// waitUnlessStopped waits for d. It returns false as soon as the sweep must end.
 func (s *sweep) waitUnlessStopped(d time.Duration) bool {
 	select {
 	case <-s.stop:

@@ -92,7 +92,7 @@ type timed struct {
 	*lockSet
 	timers    timerSet        // immutable
 	queues    []chan int32    // by lane, with room for every lock of it: putting into it never blocks; immutable
-	gathering []sync.Mutex    // by lane: held by the batcher that collects
+	gathering []sync.Mutex    // by lane: held by the batcher that collects due locks
 	lanes     []*lane         // of the goroutines; immutable
 	tasks     sync.WaitGroup  // the goroutines
 	ctx       context.Context // ends with the row
@@ -110,8 +110,7 @@ var (
 	inBatches = renewalStyle{Batchers, (*timed).renewInBatches}
 )
 
-// gatherTime is how long a batcher waits for more locks that fall due, once there
-// is one.
+// gatherTime is how long a batcher that has one due lock waits for more.
 const gatherTime = 5 * time.Millisecond
 
 // endOfQueue in a queue ends a goroutine.
@@ -148,7 +147,7 @@ func (t *timed) Acquire(ctx context.Context, i int) error {
 	return nil
 }
 
-// enqueueDue is what a timer does when it fires.
+// enqueueDue is called by the timer of lock i when it fires.
 func (t *timed) enqueueDue(i int32) { t.queues[t.records[i].lane] <- i }
 
 func (t *timed) scheduleRenewal(i int32, d time.Duration) {
