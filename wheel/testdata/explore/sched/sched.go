@@ -3,7 +3,7 @@
 // point: there a thread can be held up for any time.
 //
 // The exploration is depth first and visits every state once. A state has the values of the atomics, the owners of the
-// locks, and the history of each thread. The history of a thread is all that it has read, and decides what it will do.
+// locks, and the history of each thread: all that the thread has read. The history decides the next steps of the thread.
 // Data under a lock is not in the state, because the order in which threads had the lock, with their histories, decides it.
 package sched
 
@@ -157,7 +157,7 @@ func ID(p any, isNil bool) uint64 {
 // Time returns the time, for the explorer and its checks. It is no point.
 func Time() int64 { return the.now }
 
-// Off reports whether operations are no points now. That is so in the set-up and at the end.
+// Off reports whether operations are no points now, because the set-up or the end runs.
 func Off() bool { return the.setup || the.aborted }
 
 // Now returns the time to a thread, as a point.
