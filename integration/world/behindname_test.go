@@ -14,7 +14,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// behindName has two processes, a master and its heir. Each process reaches the master by a name.
+// behindName has a master and its replica, the heir, and two clients. Each client reaches the current
+// master by a name, which is a proxy here.
 type behindName struct {
 	t              *testing.T
 	master, heir   *redistest.Server
@@ -65,7 +66,7 @@ func (f *behindName) unlock(held *lock.Held) {
 	require.NoError(f.t, fixture.RetryUntilKnown(func() error { return held.Unlock(bounded.Context(f.t)) }))
 }
 
-// TestAWaiterFindsTheNewMasterBehindAName, although its client sends nothing but its own tries, and
+// TestAWaiterFindsTheNewMasterBehindAName, although its client sends nothing but the waiter's tries, and
 // the old master says that the lock is held for an hour.
 func TestAWaiterFindsTheNewMasterBehindAName(t *testing.T) {
 	t.Parallel()

@@ -36,8 +36,7 @@ func (h *blackHole) openFor(d time.Duration) {
 	h.until = time.Now().Add(d)
 }
 
-// killConnections makes every connection there is a black hole for good; a new one
-// works.
+// killConnections makes a black hole of every open connection, for good. New ones work.
 func (h *blackHole) killConnections() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +49,7 @@ func (h *blackHole) isDead(made time.Time) bool {
 	return time.Now().Before(h.until) || made.Before(h.since)
 }
 
-// delayAnswers makes every answer take d, and counts dials anew.
+// delayAnswers makes every answer take d. It also forgets the dials so far.
 func (h *blackHole) delayAnswers(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -242,8 +241,8 @@ func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
 }
 
 // TestInABlackHoleTheNextDialIsNeverFar: a dial that begins in the hole fails, even if the hole ends soon
-// after. So the next dial must come soon. A hedge begins a thirtieth of the lease
-// after the one before.
+// after, so the next dial must come soon. While an answer is late, a hedge dials another connection. The
+// next hedge begins a thirtieth of the lease later.
 func TestInABlackHoleTheNextDialIsNeverFar(t *testing.T) {
 	inVirtual(t, 300, lock.Config{MaxBatch: 50}, func(t *testing.T, h *blackHole, _ *redistest.Server, _ *lock.Client, _ []*lock.Held) {
 		time.Sleep(time.Minute)
@@ -259,9 +258,8 @@ func TestInABlackHoleTheNextDialIsNeverFar(t *testing.T) {
 	})
 }
 
-// TestRenewalDoesNotWaitForADeadConnection: all connections die
-// silently, but new ones work. The next renewal is late by the time of a hedge, a thirtieth of the lease,
-// and not by IOTimeout.
+// TestRenewalDoesNotWaitForADeadConnection: all connections die silently, but new ones work. The next
+// renewal is late by the wait before a hedge, a thirtieth of the lease, and not by IOTimeout.
 func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
 	inVirtual(t, 1000, lock.Config{IOTimeout: 3 * time.Second}, func(t *testing.T, h *blackHole, _ *redistest.Server, c *lock.Client, helds []*lock.Held) {
 		time.Sleep(time.Minute)
@@ -278,8 +276,8 @@ func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
 	})
 }
 
-// TestASlowLinkIsNotProbed: if all answers take longer than the time of a hedge, the client does not dial
-// more connections.
+// TestASlowLinkIsNotProbed: if all answers take longer than a thirtieth of the lease, the client learns
+// that, and dials no hedges.
 func TestASlowLinkIsNotProbed(t *testing.T) {
 	fixture.SkipSlow(t)
 	inVirtual(t, 100, lock.Config{Lease: 3 * time.Second}, func(t *testing.T, h *blackHole, _ *redistest.Server, c *lock.Client, _ []*lock.Held) {

@@ -14,8 +14,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// TestABusyServerIsAskedForItsTimeAgain: over the connections that it has, when it is not
-// busy any more.
+// TestABusyServerIsAskedForItsTimeAgain: when the server is not busy any more, the client asks over the
+// same connections.
 func TestABusyServerIsAskedForItsTimeAgain(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)

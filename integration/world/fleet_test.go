@@ -96,7 +96,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, c.Stats().Renewal.Renewed, renewed, "those on b at once, and others if they are due")
 		time.Sleep(time.Minute)
-		is.AssignSlots("", "b") // a hole stays with whom it was
+		is.AssignSlots("", "b") // a slot without a server stays where it was
 		time.Sleep(time.Minute)
 		for _, held := range helds {
 			if held.Valid() {
@@ -160,7 +160,7 @@ func TestAHoldWhoseSlotMovedBeforeItWasKnownIsChecked(t *testing.T) {
 }
 
 // TestAServerThatIsNoMoreIsForgotten, with its connections and goroutines, when no
-// request can be on its way to the server any more. If it comes back it is used again.
+// request can be on its way to the server any more. If the server comes back, it is used again.
 func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := fixture.NewIslands(t, "a", "b")

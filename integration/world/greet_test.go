@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// The first question to a server is only for advice in the log.
+// TestAServerThatGivesNoINFOIsUsedAllTheSame, because the client sends INFO only to advise in the log.
 func TestAServerThatGivesNoINFOIsUsedAllTheSame(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)

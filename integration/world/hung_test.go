@@ -15,8 +15,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// A dial that waits for the answer to a password, without a timeout, stays out
-// for as long as the server hangs.
+// TestAServerThatHangsDoesNotCostAConnectionForEachAttempt: a dial that waits for the answer to AUTH,
+// without a timeout, does not return while the server hangs.
 func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 		require.True(t, fixture.IsNoAnswer(err), err)
 	}
 	bounded.Receive(t, held.Done()) // renewal has tried too
-	// Two links, two connections for renewal, twenty probes.
+	// Two connections for scripts, two for renewals, and twenty hedges of renewals.
 	require.LessOrEqual(t, p.Accepted()-before, 24)
 	_, err := c.Mutex(t.Name() + "2").TryLock(t.Context())
 	require.ErrorContains(t, err, "an earlier dial has not returned")

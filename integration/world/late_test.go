@@ -69,7 +69,7 @@ func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, held.Unlock(t.Context()))
 
-				// Its effect stays, so a slow test sees it too.
+				// Releases never arrive, so the lock stays, and a slow test sees it too.
 				c, seen := lateClient(t, s, limits, kind.script, 1, 2*time.Second, "release", "fair_release", "rw_read_release", "rw_write_release")
 				begun := time.Now()
 				for seen.Load() == 0 { // on a busy machine the request may not have been sent in time
@@ -279,8 +279,8 @@ func TestAHandOverWhoseAnswerIsLostLeavesNoLock(t *testing.T) {
 	require.Less(t, time.Since(begun), 20*time.Second, "it did not wait for the end of a lease")
 }
 
-// TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered. The last release is the one that is
-// sent when the acquisition cannot be carried out any more. Here it is lost twice.
+// TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered. The client sends the last release when the
+// acquisition cannot be carried out any more. Here it is lost twice.
 func TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -303,8 +303,8 @@ func TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered(t *testing.T) {
 	require.Eventually(t, func() bool { return releases.Load() >= 4 }, time.Minute, time.Millisecond)
 }
 
-// TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce: it counts once among the fields that are owed, so
-// Close still waits for the other fields.
+// TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce: the orphan counts once among the fields that must
+// still be removed, so Close waits for the other fields too.
 func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -356,7 +356,7 @@ type counters struct {
 	sem     *lock.Semaphore
 	permits *lock.PermitSemaphore
 	latch   *lock.CountDownLatch
-	ids     []string // the ids of two permits that are taken, if the key had 5 permits before
+	ids     []string // of the two permits that are taken, if the key exists before
 }
 
 // TestACallThatIsSentAgainTakesPlaceOnce: Redis carries a request out and its answer
@@ -366,7 +366,7 @@ func TestACallThatIsSentAgainTakesPlaceOnce(t *testing.T) {
 	ctx := context.Background()
 	for name, x := range map[string]struct {
 		script *script.Script
-		exists bool // with 5; two permits are taken from it
+		exists bool // the key has 5 permits before, and two of them are taken
 		call   func(counters) (any, error)
 		answer any
 		left   any // the value of the key; nil: there is none

@@ -42,7 +42,7 @@ func TestReleasesAndExtensionsNeedNoMemory(t *testing.T) {
 	ctx := bounded.Context(t)
 	helds := map[string]*lock.Held{"writer": fixture.Hold(t, c.RWMutex("w").Writer().Lock)}
 	for kind, lk := range fixture.LockKinds(t, c) {
-		if kind != "write" { // "read" has the key
+		if kind != "write" { // "read" has the same key; "writer" has another one
 			helds[kind] = fixture.Hold(t, lk.Lock)
 		}
 	}
@@ -141,7 +141,7 @@ func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, "rw"))
 }
 
-// TestPermitsComeBackByIDOutOfFullMemory: the release's first write frees some.
+// TestPermitsComeBackByIDOutOfFullMemory: the first write of a release frees memory.
 func TestPermitsComeBackByIDOutOfFullMemory(t *testing.T) {
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{})

@@ -14,8 +14,9 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// whileTheSlotMoves runs f in a bubble with a client whose slots are all being moved. No script of a RWMutex
-// that takes, releases or deletes follows there.
+// whileTheSlotMoves runs f in a bubble with a client of two servers. Server a has all slots. f makes it
+// answer as if they were being moved to b. A script of a RWMutex that takes, releases or deletes does not
+// follow the redirection.
 func whileTheSlotMoves(t *testing.T, f func(t *testing.T, is *fixture.Islands, rw *lock.RWMutex)) {
 	synctest.Test(t, func(t *testing.T) {
 		is := fixture.NewIslands(t, "a", "b")
@@ -85,8 +86,8 @@ func TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses(t *testing.T) {
 	}
 }
 
-// TestUnlockOfARWMutexWhoseSlotMovesEndsInTime. If it could not release the hold, the client releases
-// it when the slot has arrived.
+// TestUnlockOfARWMutexWhoseSlotMovesEndsInTime. If Unlock could not release the hold, the client releases
+// it later by itself.
 func TestUnlockOfARWMutexWhoseSlotMovesEndsInTime(t *testing.T) {
 	for kind, of := range map[string]func(*lock.RWMutex) *lock.Mutex{"Reader": (*lock.RWMutex).Reader, "Writer": (*lock.RWMutex).Writer} {
 		t.Run(kind, func(t *testing.T) {

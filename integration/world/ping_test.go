@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// asLocker returns a pool of s as a user without some rights.
+// asLocker returns a pool that logs in as the user "locker", and counts its dials.
 func asLocker(t *testing.T, addr string, dials *atomic.Int64) *redis.Pool {
 	t.Helper()
 	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {

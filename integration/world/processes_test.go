@@ -22,12 +22,12 @@ import (
 // childEnv makes the test binary one of many processes that share a lock.
 const childEnv = "WHEELLOCK_TEST_CHILD"
 
-// contest is the input of a child process, and share its output.
+// contest is the input of a child process, and contestResult its output.
 type contest struct {
 	Network, Addr, Name string
 	Waiters, Processes  int
-	Until               int // turns of all processes together
-	Leads               bool
+	Until               int  // turns of all processes together
+	Leads               bool // run leaderMain instead of taking turns
 }
 
 // leaderMain is the main function of a child that leads. It is nil on systems where a process cannot be

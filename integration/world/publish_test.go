@@ -26,8 +26,8 @@ func (shardedOnOneServer) Traits() topology.Traits {
 	return topology.Traits{PubSub: topology.PubSubSharded}
 }
 
-// TestReleasesAreShardedWhereThereAreSlotsAlone: one server, found by a pool or by a
-// Topology, is asked nothing and gets PUBLISH.
+// TestReleasesAreShardedWhereThereAreSlotsAlone: without slots, a client does not ask the server whether
+// it has sharded pub/sub, and uses PUBLISH.
 func TestReleasesAreShardedWhereThereAreSlotsAlone(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
@@ -64,8 +64,8 @@ func (plainOnCluster) Traits() topology.Traits {
 	return topology.Traits{Slots: true, PubSub: topology.PubSubPlain}
 }
 
-// TestAWaiterListensWhereItsSlotIs, at once when that has changed: the server that has it
-// now may publish in another way.
+// TestAWaiterListensWhereItsSlotIs. When the slot moves, the waiter listens at its new server at once,
+// because that server may publish in another way.
 func TestAWaiterListensWhereItsSlotIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := fixture.NewIslands(t, "a", "b")

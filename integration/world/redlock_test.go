@@ -32,12 +32,12 @@ var (
 
 // TestRedLockSurvivesAnyTwoStoppedOrKilledServers of five: a hold goes on past
 // its lease, others do not get in, the lock goes from process to process, and a
-// server that comes back empty does not vote. The next test
-// cuts the network instead.
+// server that comes back empty does not vote.
+// TestRedLockSurvivesAnyTwoCutMembers cuts the network instead.
 func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 	fixture.SkipSlow(t)
 	fixture.SkipSimulated(t)
-	// Not parallel to other tests, which would lose leases beside this number of servers.
+	// Not parallel, because with so many servers running, other tests would lose leases.
 	const sets = 2 // the pairs are drawn, so other runs have other pairs
 	servers := fixture.Servers(t, 5*sets)
 	fixture.AwaitVotes(t, redLease, servers...)
@@ -72,9 +72,9 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 	require.Positive(t, noVote.Load())
 }
 
-// surviveOutage lets a hold the lock while two servers stop, and b after it until they are
-// back. noVote counts how often the votes of servers that came back were refused. A busy
-// machine can lose a lease of a second, but not three.
+// surviveOutage lets fleet a hold the lock while two servers go down, and then fleet b until they are
+// back. noVote counts how often servers that came back did not vote. On a busy machine a may
+// lose the lock, but not three times in a row.
 func surviveOutage(t *testing.T, a, b *fixture.RedFleet, l *multiLedger, pair []int, o outage, noVote *atomic.Int64) {
 	t.Helper()
 	ctx := bounded.Context(t)

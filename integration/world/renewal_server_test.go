@@ -136,8 +136,8 @@ func TestAKeyOfTheWrongTypeCostsOnlyItself(t *testing.T) {
 	require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 1}, c.Stats().Renewal.Lost)
 }
 
-// TestAReplicaIsNotBelievedThatALockIsGone: a master that has become a replica may
-// lack what the holder got from another, and says so only to writes.
+// TestAReplicaIsNotBelievedThatALockIsGone: a master that has become a replica may lack locks that
+// another master granted. It refuses only writes.
 func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)

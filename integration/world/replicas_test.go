@@ -121,7 +121,7 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 	require.Zero(t, c.Stats().Held)
 }
 
-// TestTheWaitForReplicasComesOffTheTrust: trust counts from before the
+// TestTheWaitForReplicasComesOffTheTrust: the holder's deadline counts from before the
 // acquisition, and not from the acknowledgement of the replica.
 func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	t.Parallel()

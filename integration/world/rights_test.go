@@ -17,13 +17,14 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// TestTheFamilyNeedsNoMoreThanThePageSays gives a user the rights of lock/SERVERS.md, on every version.
+// TestTheFamilyNeedsNoMoreThanThePageSays: all kinds of locks work with the rights of lock/SERVERS.md,
+// on every version.
 func TestTheFamilyNeedsNoMoreThanThePageSays(t *testing.T) {
 	t.Parallel()
 	ofPage := func(string) bool { return true }
 	knows62 := fixture.HasAbilities(t, redistest.ChannelRights)
 	for version, test := range map[string]struct {
-		args  []string // make a newer server what it is
+		args  []string // make a newer server behave like this version
 		word  func(string) bool
 		needs redistest.Ability
 	}{
@@ -183,7 +184,7 @@ func TestAMissingRightNeverTakesTokensBack(t *testing.T) {
 		} {
 			last := int64(41)
 			if counter == "wheellock_token" {
-				last = 1 << 52 // the clock shows it in many years
+				last = 1 << 52 // higher than the clock for many years
 			}
 			fixture.Do(t, s, "SET", counter, last)
 			held, err := mu.Lock(ctx)

@@ -80,8 +80,8 @@ func outcomes(errs []error) (released, unknown, other int) {
 	return released, unknown, other
 }
 
-// TestManyUnlocksWaitForASilentServerOnce: 10,000 take no longer than one, and nothing is left when
-// the server goes on.
+// TestManyUnlocksWaitForASilentServerOnce: 10,000 unlocks take no longer than one, and nothing is left
+// when the server goes on.
 func TestManyUnlocksWaitForASilentServerOnce(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
@@ -149,7 +149,7 @@ func TestCloseWaitsForReleasesThatAreUnknown(t *testing.T) {
 func TestManyUnlocksWaitForSilentServersTogether(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
-	const each, silent = 700, 4 // more than are under way at a time
+	const each, silent = 700, 4 // each is more than the 512 unlocks that may be under way
 	for order, server := range map[string]func(i int) int{
 		"one server after the other": func(i int) int { return i / each },
 		"mixed":                      func(i int) int { return i % (silent + 1) },

@@ -107,7 +107,7 @@ func lead(t *testing.T, next *lock.Client, con contest) {
 	}
 	lines.Scan()
 	if said := lines.Text(); said == fmt.Sprint(nil) || strings.Contains(said, lock.TrustEnded.String()) {
-		t.Errorf("Do says: %s", said) // it was not Redis that did not answer
+		t.Errorf("Do says: %s", said) // TrustEnded would blame Redis
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
