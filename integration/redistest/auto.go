@@ -12,11 +12,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Auto returns the best server that is to be had: the one at REDIS_ADDR if that
+// Auto returns the best server that is available: the one at REDIS_ADDR if that
 // is set, else a redis-server process, else miniredis over TCP. Kind and
 // String say which. A REDIS_ADDR that does not answer is an error, and so is
-// a missing redis-server when Required: falling back in silence would test
-// something else than was asked for.
+// a missing redis-server if Required. Otherwise the tests would run on another
+// server than was asked for, and nobody would notice.
 func Auto(ctx context.Context) (*Server, error) {
 	if addr := os.Getenv(EnvAddr); addr != "" {
 		s, err := Connect(ctx, addr)

@@ -19,12 +19,12 @@ const clusterSlots = 16384
 
 // Cluster is a Redis Cluster. Methods are safe for concurrent use.
 type Cluster struct {
-	// Servers are the masters as they were at first, then the replicas:
-	// replica i of the first round follows master i.
+	// Servers are the first masters, then their replicas. Replica i follows master
+	// i, modulo the number of masters.
 	Servers []*Server
 
 	// immutable once started
-	masters int      // the first so many servers were masters
+	masters int      // how many of the servers were masters at first
 	ids     []string // of the nodes, by server
 
 	moving sync.Mutex // held by MoveKeys and EndMove
@@ -34,7 +34,7 @@ type Cluster struct {
 type ClusterOptions struct {
 	Masters  int // default 3; the slots are spread evenly
 	Replicas int // of each master; default 0
-	// NodeTimeout is how long a silent master is waited for; default 1 s.
+	// NodeTimeout is how long a master may be silent before it counts as down; default 1 s.
 	NodeTimeout time.Duration
 	// Args are added to the command line of each server.
 	Args []string
@@ -135,14 +135,14 @@ func (c *Cluster) allServers(ok func(i int) bool) bool {
 	return true
 }
 
-// isReady reports whether server i sees a Cluster that works, and is in step with
-// its master if it is a replica.
+// isReady reports whether server i sees a Cluster that works. A replica must also be
+// connected to its master.
 func (c *Cluster) isReady(i int, replica bool) bool {
 	state, err := redis.String(c.do(i, "CLUSTER", "INFO"))
 	if err != nil || !strings.Contains(state, "cluster_state:ok") {
 		return false
 	}
-	for _, line := range c.clusterNodes(i) { // there is no failover before all know who replicates whom
+	for _, line := range c.clusterNodes(i) { // no failover works before all nodes know the role of each
 		index := slices.Index(c.ids, strings.Fields(line)[0])
 		if (index >= c.masters) != strings.Contains(line, "slave") {
 			return false
@@ -231,9 +231,9 @@ func (c *Cluster) BeginMove(slot, from, to int) error {
 	return err
 }
 
-// MoveKeys moves keys of a slot that is on the move; all that are there if none
-// is named. Calls wait for each other: a server does nothing else while it sends keys, so
-// two that send each other some would wait until both give up.
+// MoveKeys moves keys of a slot after BeginMove; if no key is named, it moves all. Calls wait
+// for each other: a server does nothing else while it sends keys, so two servers that send
+// keys to each other would wait until both give up.
 func (c *Cluster) MoveKeys(slot, from, to int, keys ...string) error {
 	c.moving.Lock()
 	defer c.moving.Unlock()
@@ -257,8 +257,8 @@ func (c *Cluster) MoveKeys(slot, from, to int, keys ...string) error {
 	}
 }
 
-// EndMove gives the slot to its new master, and returns when all servers have
-// heard of that: before, another move could make them believe an old owner.
+// EndMove gives the slot to its new master, and returns when all servers know
+// that. If another move began earlier, it could make them believe an old owner.
 func (c *Cluster) EndMove(slot, from, to int) error {
 	c.moving.Lock()
 	defer c.moving.Unlock()
@@ -276,7 +276,8 @@ func (c *Cluster) EndMove(slot, from, to int) error {
 	})
 }
 
-// epoch is the configuration epoch of server of, as server at knows it.
+// epoch returns the configuration epoch of the server with the index of, as the server with the index
+// at knows it.
 func (c *Cluster) epoch(at, of int) string {
 	for _, line := range c.clusterNodes(at) {
 		if f := strings.Fields(line); f[0] == c.ids[of] && len(f) > 6 {

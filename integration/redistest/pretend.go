@@ -10,9 +10,9 @@ import (
 
 // EnvPretend names the environment variable that makes the servers of Start do no
 // more than an older Redis would: "5.0" or "6.2". Tests then skip what that version
-// cannot do and try the library without it. Whole commands and settings are taken away,
-// and a host and a port in one argument. Options of commands stay, for example PEXPIRE's
-// GT.
+// cannot do and try the library without it. Newer commands and settings are refused,
+// and so is --replicaof with host and port in one argument. Newer options of commands
+// still work, for example PEXPIRE's GT.
 const EnvPretend = "WHEELLOCK_PRETEND_REDIS"
 
 // pretendedVersion is the version that is pretended; the zero value if none is.
@@ -72,7 +72,7 @@ func pretendArgs(ctx context.Context, program string, args []string) ([]string, 
 			out = append(out, "--rename-command", command, "")
 		}
 	}
-	// What Redis 7 forbids by default and those before do not.
+	// Redis 7 forbids these by default, and older versions do not.
 	if as.isOlderThan(7, 0) && is.Lacks(ChannelRights) == nil {
 		out = append(out, "--acl-pubsub-default", "allchannels")
 	}

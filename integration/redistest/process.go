@@ -18,10 +18,10 @@ import (
 const (
 	startTimeout = 2 * time.Minute // of Start and Restart, beside ctx
 	stopTimeout  = 3 * time.Second // from SIGTERM to SIGKILL
-	portTries    = 20              // ports looked at before Start gives up
+	portTries    = 20              // how many ports Start tries before it gives up
 )
 
-// errPortTaken says that somebody else was faster to bind the port.
+// errPortTaken says that another process has bound the port.
 var errPortTaken = errors.New("redistest: address already in use")
 
 // Start starts a redis-server process and returns once it answers. It gives
@@ -115,10 +115,9 @@ func (p *process) startSomewhere(ctx context.Context, pickPort func() (int, erro
 	}
 }
 
-// FreePort returns a port of 127.0.0.1 that was free a moment ago, as was the
-// one 10,000 above it, which is the bus port if the server is to be of a
-// Cluster. The range lies below those from which systems serve clients, so that
-// no outgoing connection is on a port that Restart wants back.
+// FreePort returns a port of 127.0.0.1 that was free a moment ago. The port 10,000 above
+// it, the bus port of a Cluster node, was free too. The range lies below the ephemeral
+// ports of systems, so no outgoing connection takes a port that Restart wants back.
 func FreePort() (int, error) {
 	const low, high = 12000, 22000
 	var last error

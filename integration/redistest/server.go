@@ -31,7 +31,7 @@ type Server struct {
 	control  controller
 }
 
-// controller is what can be done to a server; each kind has its own.
+// controller pauses, kills and restarts a server. Each kind of server has its own.
 type controller interface {
 	pause() error
 	resume() error
@@ -84,7 +84,7 @@ func (s *Server) Dial(opts ...redis.DialOption) (redis.Conn, error) {
 	return s.DialContext(context.Background(), opts...)
 }
 
-// DialContext is Dial whose connecting ends with ctx.
+// DialContext is Dial that gives up connecting when ctx ends.
 func (s *Server) DialContext(ctx context.Context, opts ...redis.DialOption) (redis.Conn, error) {
 	all := []redis.DialOption{
 		redis.DialConnectTimeout(connectTimeout),
@@ -109,8 +109,8 @@ func (s *Server) NetDial() func(ctx context.Context, network, addr string) (net.
 	return s.dialNet
 }
 
-// Pool returns a new pool of at most maxActive connections, 0 for any number,
-// whose Get waits for a free one. The caller closes it.
+// Pool returns a new pool of at most maxActive connections; 0 means any number. Get
+// waits for a free connection. The caller closes the pool.
 func (s *Server) Pool(maxActive int) *redis.Pool {
 	idle := maxActive
 	if idle == 0 {
@@ -124,7 +124,7 @@ func (s *Server) Pool(maxActive int) *redis.Pool {
 	}
 }
 
-// Info returns what INFO says in a section, "server" or "memory" for instance,
+// Info returns the fields of a section of INFO, for instance "server" or "memory",
 // by key. The empty section is INFO without an argument.
 func (s *Server) Info(section string) (map[string]string, error) {
 	c, err := s.Dial()

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Software is what a server is. The zero value says that the server does not tell.
+// Software is the name and the version of a server. It is zero if the server does not tell them.
 type Software struct {
 	Name    string // Redis, Valkey or KeyDB
-	Version string // of the name's own counting: 7.0.15
+	Version string // as the project of that name counts, such as 7.0.15
 }
 
 // String is "Redis 7.0.15", or "Redis" if nothing is known.
@@ -93,10 +93,10 @@ func queryVersion(ctx context.Context, program string) (Software, error) {
 	return parseVersion(string(text))
 }
 
-// Ability is something that not every server can do on which the library works.
+// Ability is something that only some of the servers can do on which the library works.
 type Ability struct {
 	what         string
-	major, minor int // of Redis, from which on it is there
+	major, minor int // the first version of Redis that has it
 }
 
 // The abilities that tests ask for. Valkey began as Redis 7.2.4 and counts on from there,
@@ -130,9 +130,8 @@ func (s Software) isOlderThan(major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// Rights returns the words that the server knows. Words follow ACL SETUSER and a user. A server
-// returns an error for a right to a command that it does not have, and for rights to channels if it
-// has none.
+// Rights returns those words of ACL SETUSER that the server knows. A server returns an error for a
+// right to a command that it does not have, and for rights to channels if it has none.
 func (s Software) Rights(words ...string) (known []string) {
 	for _, word := range words {
 		isChannel := strings.HasPrefix(word, "&") || word == "allchannels" || word == "resetchannels"

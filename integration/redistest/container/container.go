@@ -47,7 +47,7 @@ var (
 
 const (
 	startTimeout = 2 * time.Minute // of Start and Restart, beside ctx
-	portTries    = 20              // ports looked at before Start gives up
+	portTries    = 20              // how many ports Start tries before it gives up
 	sentinelConf = "sentinel.conf"
 
 	// lifetime is how long a container runs if no test stops it.
@@ -57,7 +57,7 @@ const (
 	expiryLabel = "wheellock.expires"
 )
 
-// errPortTaken says that somebody else was faster to bind the port.
+// errPortTaken says that another process has bound the port.
 var errPortTaken = errors.New("container: address already in use")
 
 // Required reports whether tests must not be skipped for want of a container:
@@ -67,8 +67,8 @@ func Required() bool { return os.Getenv(EnvRequire) == "1" }
 func image() string { return cmp.Or(os.Getenv(EnvImage), DefaultImage) }
 
 // Available returns nil if Start has all it needs, else ErrNoEngine or
-// ErrNoImage with what to do about it. It pulls the image if the engine has
-// none, so it may take as long as that does; ctx ends it.
+// ErrNoImage with advice. It pulls the image if the engine does not have it,
+// which may take long; ctx ends it.
 func Available(ctx context.Context) error {
 	_, err := newClient(ctx)
 	return err
@@ -106,13 +106,13 @@ func newClient(ctx context.Context) (*docker.Client, error) {
 
 // Start starts a container with a Redis server and returns once that answers. It
 // uses Args, Binary, Password and Sentinel of o, and refuses the rest with
-// redistest.ErrNotSupported. It returns ErrNoEngine or ErrNoImage if there is none,
+// redistest.ErrNotSupported. It returns ErrNoEngine or ErrNoImage as Available does,
 // an error with the end of the server's log if the server dies, and an error that
 // wraps ctx.Err() if ctx ends first; in each case nothing is left behind. ctx bounds
 // the start only.
 //
 // The Server's PID is always 0. Pause freezes the whole container, and Restart kills
-// the server first; the rest is as for a process.
+// the server first. All other methods do the same as for a process.
 func Start(ctx context.Context, o redistest.Options) (*redistest.Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func removeLeftovers(ctx context.Context, client *docker.Client) {
 		All: true, Filters: map[string][]string{"label": {expiryLabel}}, Context: ctx,
 	})
 	if err != nil {
-		return // the next one will
+		return // the next Start will remove them
 	}
 	for _, c := range old {
 		at, err := strconv.ParseInt(c.Labels[expiryLabel], 10, 64)
@@ -219,9 +219,9 @@ func (m *machine) launch(ctx context.Context) (software redistest.Software, err 
 	if err := m.client.StartContainerWithContext(m.id, nil, ctx); err != nil {
 		return software, fmt.Errorf("container: start: %w", err)
 	}
-	// The engine kills a container that is too old, in case this process cannot: the
-	// engine is asked to stop it now, with a signal that does nothing, and to kill it
-	// after its lifetime. The request lasts as long as the container runs.
+	// If this process is killed, the engine must end the container. So the engine is
+	// asked to stop it now, with a signal that does nothing, and to kill it after its
+	// lifetime. The request lasts as long as the container runs.
 	m.expiring.Go(func() { _ = m.client.StopContainer(m.id, uint(lifetime/time.Second)) })
 	for ; ; time.Sleep(20 * time.Millisecond) {
 		if software, err = m.probe(ctx); err == nil {

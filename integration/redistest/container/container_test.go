@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start starts a server for the length of the test, which is left out where there is
-// none, and unless WHEELLOCK_FAULTS is all.
+// start starts a server for the length of the test. It skips the test where no container can be
+// started, and unless WHEELLOCK_FAULTS is all.
 func start(t *testing.T, o redistest.Options) *redistest.Server {
 	t.Helper()
 	t.Parallel()

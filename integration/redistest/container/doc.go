@@ -1,14 +1,14 @@
 // Package container starts Redis in containers, for the tests of integration:
-// to test another Redis than the one on this machine, or a server that the
-// kernel separates from it. It starts *redistest.Servers of the kind Container. It
+// to test another Redis than the one on this machine, or a server that the kernel
+// isolates from this machine. It starts *redistest.Servers of the kind Container. It
 // imports ory/dockertest.
 //
-// For Sentinels and a Cluster of containers, redistest starts its servers by
+// For Sentinels and a Cluster of containers, redistest starts its servers with
 // this package: redistest.ClusterOptions{Start: container.Start}.
 //
 // # The image
 //
-// WHEELLOCK_REDIS_IMAGE names it; the default is "redis:7". Any image with a
+// WHEELLOCK_REDIS_IMAGE names the image; the default is "redis:7". Any image with a
 // redis-server on its PATH works, such as images of Redis 6.2, 7, 8 and Valkey. If
 // the engine has the image, it is used as it is; otherwise it is pulled. Where
 // there is no registry, .ci/run makes an image of this machine's own
@@ -20,8 +20,8 @@
 // A container shares the machine's network and listens on a free port of
 // 127.0.0.1. So clients and other containers use the same address, which
 // Sentinel and Cluster need, and the address is the same after Restart. The
-// engine must be the machine's own: Docker Desktop's and another machine's
-// count as none.
+// engine must run on this machine: an engine of Docker Desktop or of another
+// machine is not used.
 //
 // # After a test
 //

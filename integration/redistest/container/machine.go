@@ -90,8 +90,8 @@ func (m *machine) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop removes the container with its volumes. Nothing of it is wanted any more, so
-// it does not end it in good order first.
+// Stop removes the container with its volumes. It does not shut the server down in good
+// order, because nothing of it is needed any more.
 func (m *machine) Stop() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
