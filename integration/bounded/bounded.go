@@ -1,6 +1,6 @@
 // Package bounded gives the waits of tests an end. A test that hangs then says
-// where, and the others go on; without it, all of them end with go test's own
-// timeout. It is for tests alone, because it links package testing. A test in a
+// where, and the others go on. Without this package, all of them would end with the
+// timeout of go test. It is only for tests, because it links package testing. A test in a
 // testing/synctest bubble does not need it: a bubble reports a deadlock by itself.
 package bounded
 
@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// Limit is how long one wait lasts at most: far longer than a busy machine
-	// makes a wait that ends.
+	// Limit is how long one wait lasts at most. A wait that ends takes far less, even on
+	// a busy machine.
 	Limit = 2 * time.Minute
 
 	// longLimit is the limit of many waits, of a group or with one context.
 	longLimit = 5 * time.Minute
 )
 
-// Receive returns what comes from ch, or its zero value when ch is closed. If
+// Receive returns the next value from ch, or the zero value when ch is closed. If
 // nothing comes within Limit, it fails the test.
 func Receive[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
@@ -46,8 +46,8 @@ func Wait(t testing.TB, group interface{ Wait() }) {
 	}
 }
 
-// Until waits until met is true. It fails the test if it is not within Limit. It asks every
-// millisecond at first and less often later, because a wait of seconds would keep a core busy.
+// Until waits until met returns true. If that takes longer than Limit, it fails the test. It calls met
+// every millisecond at first and less often later, so that a long wait does not keep a core busy.
 func Until(t testing.TB, met func() bool) {
 	t.Helper()
 	for began := time.Now(); !met(); {
@@ -60,8 +60,8 @@ func Until(t testing.TB, met func() bool) {
 }
 
 // Context returns a context that is cancelled when the test ends, or after five
-// minutes; its cause then says so. It has no deadline, because a call may act on
-// one.
+// minutes; its cause then says so. It has no deadline, because calls treat a context
+// with a deadline differently.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	timer := time.AfterFunc(longLimit, func() { cancel(fmt.Errorf("bounded: %s has run for %v", t.Name(), longLimit)) })
@@ -83,7 +83,7 @@ func receiveWithin[T any](ch <-chan T, d time.Duration) (v T, ok bool) {
 	}
 }
 
-// failTimeout ends the test, and shows what everybody waits for.
+// failTimeout ends the test, and shows the stacks of all goroutines.
 func failTimeout(t testing.TB, what string, d time.Duration) {
 	t.Helper()
 	stacks := make([]byte, 256<<10)

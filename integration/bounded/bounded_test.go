@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// observed is a test that takes note of its failure.
+// observed is a testing.TB that records its failure.
 type observed struct {
 	testing.TB
 	failure string

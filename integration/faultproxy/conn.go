@@ -19,8 +19,8 @@ type conn struct {
 	muted   bool       // the client gets nothing any more
 
 	mu      sync.Mutex // guards what follows; taken after writing
-	changed sync.Cond  // of mu: pending or ended have
-	pending []answer   // to what has been sent, in order
+	changed sync.Cond  // on mu: signalled when pending or ended changes
+	pending []answer   // to the commands that were sent, in order
 	ended   bool
 }
 
@@ -100,7 +100,7 @@ func (c *conn) close() {
 	}
 }
 
-// forwardCommands passes on what the client says, and ends when all of it is answered.
+// forwardCommands passes on the client's commands, and ends when all are answered.
 func (c *conn) forwardCommands() {
 	defer c.close()
 	r := bufio.NewReaderSize(trafficReader{c.client, &c.p.requests}, 64<<10)
@@ -123,7 +123,7 @@ func (c *conn) applyFate(cmd Command) bool {
 		c.subscribed.Store(true)
 	}
 	c.p.holdFlowIfNext(c, cmd.Script)
-	_ = c.flow.pass(nil) // Heal opens it, and Close
+	_ = c.flow.pass(nil) // until Heal or Close opens it
 	fate, script := c.p.decideFate(cmd), cmd.Script != ""
 	if fate.kind == pass && (c.server == nil || c.p.requests.lose.Load()) {
 		fate = LoseRequest
@@ -191,7 +191,7 @@ func (c *conn) deliverOwn() bool {
 	return true
 }
 
-// forwardReplies passes on what the server says.
+// forwardReplies passes on the server's replies and messages.
 func (c *conn) forwardReplies() {
 	defer c.close()
 	for r := bufio.NewReaderSize(trafficReader{c.server, &c.p.replies}, 64<<10); ; {
@@ -238,6 +238,6 @@ func (c *conn) deliver(a answer, reply []byte) bool {
 		return true
 	}
 	_, err := c.client.Write(reply)
-	c.muted = err != nil // the client has left; what it has sent is answered all the same
+	c.muted = err != nil // the client has left; its commands still count as answered
 	return true
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// Command is one of a client's.
+// Command is a command that a client has sent.
 type Command struct {
 	Args   []string
-	Script string // the name of the script of package lock that it calls, if it does
+	Script string // the name of the script of package lock that it calls; empty if it calls none
 }
 
 // Fate is what becomes of a command. The zero Fate passes it on.
@@ -40,14 +40,14 @@ var (
 	LoseRequest = Fate{kind: loseRequest} // it never arrives
 	LoseReply   = Fate{kind: loseReply}   // it arrives, its answer is lost
 	Twice       = Fate{kind: twice}       // it arrives twice
-	AfterThree  = Fate{kind: afterCalls}  // it arrives after the next three calls of anybody's scripts
+	AfterThree  = Fate{kind: afterCalls}  // it arrives after the next three calls of scripts by any client
 	HangUp      = Fate{kind: hangUp}      // the connection ends
 )
 
 // Late makes a command arrive after d.
 func Late(d time.Duration) Fate { return Fate{kind: late, after: d} }
 
-// Answer gives an answer in the server's place, which does not get the command.
+// Answer makes the proxy answer. The server does not get the command.
 // See AppendReply for what reply may be.
 func Answer(reply any) Fate { return Fate{kind: answered, reply: AppendReply(nil, reply)} }
 
@@ -74,8 +74,8 @@ func scriptOf(args []string) string {
 	return scriptNames()[args[1]]
 }
 
-// decideFate decides on a command, when nothing keeps it back any more, and sends what
-// has waited for it.
+// decideFate waits while HoldBack holds the command back, and returns its fate. It also sends the
+// commands that have waited for it.
 func (p *Proxy) decideFate(cmd Command) Fate {
 	if cmd.Script != "" {
 		p.unanswered.Add(1)
@@ -147,7 +147,7 @@ func (p *Proxy) LetThrough(scripts ...string) {
 	}
 }
 
-// Arrived is how many calls of a script have come to p since HoldBack.
+// Arrived returns how many calls of a script have come to p since HoldBack.
 func (p *Proxy) Arrived(script string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *Proxy) Arrived(script string) int {
 // count calls that are sent late.
 func (p *Proxy) HasSettled() bool { return p.unanswered.Load() == 0 }
 
-// Faults is how often each fate but Pass has met each script.
+// Faults returns how many commands had another fate than Pass, and how many of each script and fate.
 func (p *Proxy) Faults() (total int, of map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Link is a network with a long way: a connection through it, and every byte, takes the time of
-// the way. It carries any protocol, also TLS, and does not limit the rate. All methods are safe for
+// A Link is a network with a high latency. A dial through it takes one round trip, and every byte takes
+// half of one. It carries any protocol, also TLS, and does not limit the rate. All methods are safe for
 // concurrent use.
 type Link struct {
 	roundTrip time.Duration  // immutable
@@ -28,8 +28,8 @@ func NewLink(roundTrip time.Duration) *Link {
 	return &Link{roundTrip: roundTrip, conns: map[net.Conn]bool{}}
 }
 
-// Dial connects to an address through the link, as net.Dialer.DialContext does. The connection
-// is one of the kernel.
+// Dial connects to an address through the link, as net.Dialer.DialContext does. It returns a real TCP
+// connection.
 func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	way := time.NewTimer(l.roundTrip)
 	defer way.Stop()
@@ -101,7 +101,7 @@ func (l *Link) carry(from, to net.Conn) {
 	l.wg.Go(func() {
 		for p := range under {
 			time.Sleep(time.Until(p.due))
-			_, _ = to.Write(p.bytes) // it may have ended: the rest is lost
+			_, _ = to.Write(p.bytes) // if to has ended, the rest is lost
 		}
 		l.end(from, to)
 	})

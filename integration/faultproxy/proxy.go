@@ -17,12 +17,12 @@ type Config struct {
 	// Server dials the server. Without one, commands that are passed on are lost.
 	Server func() (net.Conn, error)
 
-	// Decide is asked what becomes of each command; nil passes all on. It may be
+	// Decide returns the fate of each command; nil passes all on. It may be
 	// called by several goroutines at once, and may wait: then later commands of
 	// the same connection wait too.
 	Decide func(Command) Fate
 
-	// TLS is what clients have to speak, if it is set.
+	// TLS makes the proxy speak TLS with clients. If it is nil, the proxy does not.
 	TLS *tls.Config
 }
 
@@ -45,31 +45,31 @@ type Proxy struct {
 	mu         sync.Mutex // guards what follows
 	server     func() (net.Conn, error)
 	conns      map[*conn]bool
-	generation int // how often all connections were ended, those that were being made too
+	generation int // how often breakAll was called
 	closed     bool
-	late       int // commands that wait for a time
+	late       int // commands with the fate Late that were not sent yet
 	waiting    []*waiting
 	heldBack   map[string]chan struct{} // by script; closed by LetThrough
 	arrived    map[string]int           // by script, since HoldBack
 	faults     map[string]int           // see Faults
 
 	holdNext string  // see HoldFlowOf
-	held     []*conn // their flow is shut
+	held     []*conn // the connections that HoldFlowOf holds back
 }
 
-// waiting is a command that waits for calls of others.
+// waiting is a command with the fate AfterThree that was not sent yet.
 type waiting struct {
-	calls int // until it is sent
+	calls int // how many more calls must come before it is sent
 	args  []string
 }
 
-// Server is one that a Proxy can stand before, of package redistest for instance.
+// Server is a server before which a Proxy can stand, for instance a *redistest.Server.
 type Server interface {
 	Network() string
 	Addr() string
 }
 
-// Before returns what dials s.
+// Before returns a function that dials s.
 func Before(s Server) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.DialTimeout(s.Network(), s.Addr(), time.Second) }
 }
@@ -117,7 +117,7 @@ func (p *Proxy) Close() {
 	p.wg.Wait()
 }
 
-// Addr is where p listens.
+// Addr returns the address at which p listens.
 func (p *Proxy) Addr() string { return p.addr }
 
 // Dial connects to p. It waits while p refuses dials.
@@ -167,10 +167,10 @@ func (p *Proxy) Heal() {
 	p.resumeFlows()
 }
 
-// Requests says what becomes of what clients send from now on.
+// Requests sets what happens to the bytes that clients send from now on.
 func (p *Proxy) Requests(t Traffic) { p.requests.set(t) }
 
-// Replies says what becomes of what the server sends from now on.
+// Replies sets what happens to the bytes that the server sends from now on.
 func (p *Proxy) Replies(t Traffic) { p.replies.set(t) }
 
 // BlackHole loses everything in both directions, and lets no Dial succeed.
@@ -196,7 +196,7 @@ func (p *Proxy) CountHeldFlows() int {
 	return len(p.held)
 }
 
-// holdFlowIfNext reports whether c is held back from now on, because it calls this script.
+// holdFlowIfNext holds c back from now on if HoldFlowOf waits for a call of this script.
 func (p *Proxy) holdFlowIfNext(c *conn, script string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +246,7 @@ func (p *Proxy) breakAll(end func(*conn)) int {
 	return len(p.conns)
 }
 
-// Publish tells all connections that have subscribed, in the server's place.
+// Publish sends a message to all connections that have subscribed, in the server's place.
 func (p *Proxy) Publish(message any) {
 	p.mu.Lock()
 	var to []*conn
@@ -261,7 +261,7 @@ func (p *Proxy) Publish(message any) {
 	}
 }
 
-// Traffic is what becomes of the bytes of a direction.
+// Traffic says what happens to the bytes of one direction.
 type Traffic int
 
 const (
@@ -270,9 +270,9 @@ const (
 	Lose         // they never come
 )
 
-// direction is one of the two.
+// direction is from the clients to the server, or back.
 type direction struct {
-	gate *gate // immutable; shut while it holds
+	gate *gate // immutable; shut while the bytes are held back
 	lose atomic.Bool
 }
 
@@ -323,7 +323,7 @@ func (g *gate) pass(done <-chan struct{}) error {
 	}
 }
 
-// trafficReader is one end of a connection, whose bytes come as the proxy says.
+// trafficReader is one end of a connection. Its bytes wait at the gate of their direction.
 type trafficReader struct {
 	net.Conn
 	d *direction

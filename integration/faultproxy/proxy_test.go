@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// proxied is a proxy before a server.
+// proxied returns a proxy before a server, and a function that dials it.
 func proxied(t *testing.T, decide func(faultproxy.Command) faultproxy.Fate) (*faultproxy.Proxy, func() redis.Conn) {
 	t.Helper()
 	p := fixture.Proxy(t, fixture.Server(t), decide)
@@ -30,7 +30,7 @@ func proxied(t *testing.T, decide func(faultproxy.Command) faultproxy.Fate) (*fa
 	}
 }
 
-// greeted is a connection that has been answered.
+// greeted returns a connection that has got an answer.
 func greeted(t *testing.T, dial func() redis.Conn) redis.Conn {
 	t.Helper()
 	c := dial()
@@ -123,8 +123,8 @@ func TestAFateMeetsItsCommandAlone(t *testing.T) {
 		return fates[c.Args[1]]
 	})
 	for key, want := range map[string]struct {
-		reply any // nil: none comes, nor any after it
-		count int // in the end
+		reply any // nil: no reply comes, neither to this command nor to later ones
+		count int // the number at the key in the end
 	}{
 		"request": {nil, 0}, "reply": {nil, 1}, "twice": {int64(2), 2}, "hang up": {nil, 0},
 		"answer": {int64(42), 0}, "mangle": {"odd", 1}, "late": {nil, 1},
@@ -191,7 +191,7 @@ func TestOneFlowIsHeldBackWhileOthersLive(t *testing.T) {
 	_, err = redis.DoWithTimeout(one, short, "EVAL", setSemaphore("flow")...)
 	require.Error(t, err)
 	require.Equal(t, 1, p.CountHeldFlows())
-	_ = one.Close() // it says that its read timed out
+	_ = one.Close() // its error is the timeout of the read
 	require.False(t, exists(t, other, "flow"))
 	_, err = other.Do("EVAL", setSemaphore("another")...)
 	require.NoError(t, err, "only the first is held back")
@@ -233,7 +233,7 @@ func setSemaphore(key string) []any {
 	return []any{script.SemaphoreSet.Text(), 2, key, key + ":result", 3, "channel", 1000, 0}
 }
 
-// TestAConnectionThatIsBeingMadeIsResetToo: it would lead to a server that p has left.
+// TestAConnectionThatIsBeingMadeIsResetToo, because it may lead to a server that p does not use any more.
 func TestAConnectionThatIsBeingMadeIsResetToo(t *testing.T) {
 	s := fixture.Server(t)
 	for name, end := range map[string]func(p *faultproxy.Proxy){

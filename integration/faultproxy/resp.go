@@ -73,7 +73,7 @@ func appendRawReply(b []byte, r *bufio.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// Bulks are strings as Redis sends an array of them.
+// Bulks returns an array of bulk strings, as AppendReply takes it.
 func Bulks(texts ...string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {
@@ -82,8 +82,8 @@ func Bulks(texts ...string) []any {
 	return out
 }
 
-// AppendReply appends a reply: nil, an int64, a []byte, a string, which is a
-// status, an error, a []any of such, or Raw.
+// AppendReply appends a reply: nil, an int64, a []byte, a string (a status), an error, a []any of
+// these, or Raw.
 func AppendReply(b []byte, reply any) []byte {
 	switch v := reply.(type) {
 	case nil:

@@ -137,7 +137,7 @@ const (
 	prime64  = 1099511628211
 )
 
-// noteLocked notes that g goes on.
+// noteLocked adds to the hash and the log that g goes on.
 func (s *Scheduler) noteLocked(g *goroutineState) {
 	at := time.Since(s.began)
 	h := s.hash
@@ -160,7 +160,7 @@ func (s *Scheduler) Hash() uint64 {
 	return s.hash
 }
 
-// Log is all steps until now, if Plan.Log is set.
+// Log returns all steps until now, if Plan.Log is set.
 func (s *Scheduler) Log() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

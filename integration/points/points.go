@@ -15,7 +15,7 @@ import (
 // current is the scheduler of this process; nil if there is none.
 var current atomic.Pointer[Scheduler]
 
-// Here is a point.
+// Here is a point: a Scheduler may stop the running goroutine here. place is the kind of the point.
 func Here(place string) {
 	if s := current.Load(); s != nil {
 		s.stopAt(place)

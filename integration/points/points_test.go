@@ -25,7 +25,7 @@ func together(t *testing.T, plan points.Plan) (order []string, took time.Duratio
 			all.Go(func() {
 				for range 2 {
 					mu.Lock()
-					points.Here("within") // where nobody stops
+					points.Here("within") // no goroutine stops here, because it holds mu
 					order = append(order, name)
 					if name == "c" {
 						unlockOfC(&mu)
@@ -55,7 +55,7 @@ func together(t *testing.T, plan points.Plan) (order []string, took time.Duratio
 
 func unlockOfC(mu *points.Mutex) { mu.Unlock() }
 
-// changes is how often another one than the last is in a list.
+// changes returns how often a name in a list differs from the name before it.
 func changes(order []string) int { return len(slices.Compact(slices.Clone(order))) - 1 }
 
 func TestTheFirstOfAllGoesOnUntilItIsDemoted(t *testing.T) {

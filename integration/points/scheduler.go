@@ -16,25 +16,25 @@ import (
 
 // Plan says how a Scheduler chooses.
 type Plan struct {
-	// Seed is for all that it draws.
+	// Seed determines all random choices.
 	Seed uint64
-	// Priorities: the goroutine with the highest one goes on. Otherwise any does.
+	// Priorities: the goroutine with the highest priority goes on. Otherwise a random one does.
 	Priorities bool `json:",omitempty"`
-	// Demotions is how often the one that is to go on gets the lowest priority
+	// Demotions is how often the goroutine that was chosen gets the lowest priority
 	// instead, at random among the first Within steps.
 	Demotions int `json:",omitempty"`
 	Within    int `json:",omitempty"`
 	// HoldUps: one in HoldUps goroutines is held up before it continues, for a time drawn from
 	// Lengths; 0: none. If Place is set, only goroutines that have stopped there are held up. If
 	// Function is set, only goroutines that have stopped in a call of a function whose name
-	// ends so.
+	// ends with it.
 	HoldUps  int             `json:",omitempty"`
 	Lengths  []time.Duration `json:",omitempty"`
 	Place    string          `json:",omitempty"`
 	Function string          `json:",omitempty"`
-	// InOrder: whoever has stopped first goes on, and Delays are steps at which the one that is
-	// to go on becomes the last instead (Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL
-	// 2011). Nothing is drawn then, but for hold-ups.
+	// InOrder: the goroutine that stopped first goes on. Delays are steps at which it becomes the
+	// last instead (Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL 2011). Then nothing
+	// is random except hold-ups.
 	InOrder bool  `json:",omitempty"`
 	Delays  []int `json:",omitempty"`
 	// Exact: all goroutines that stop must have names, so that a seed is a history: see Born.
@@ -43,15 +43,15 @@ type Plan struct {
 	Log bool `json:",omitempty"`
 }
 
-// patience is how many steps a goroutine takes while all others stand still. A processor would not
-// keep one for so long.
+// patience is how many steps a goroutine may take in a row. No real scheduler would let it run for
+// so long.
 const patience = 2000
 
 // Scheduler stops goroutines at points and lets one at a time go on. Its caller must be
 // in the bubble of testing/synctest that it stops; the caller's goroutine is never
 // stopped.
 type Scheduler struct {
-	news chan struct{} // of capacity 1: somebody has stopped
+	news chan struct{} // of capacity 1: a goroutine has stopped
 
 	plan Plan // immutable
 
@@ -59,33 +59,33 @@ type Scheduler struct {
 	rng       *rand.Rand
 	goroutine map[uintptr]*goroutineState
 	forget    map[unsafe.Pointer]func() // see OnForget
-	stopped   []*goroutineState         // in the order in which they came
+	stopped   []*goroutineState         // in the order in which they stopped
 	off       bool                      // points do nothing any more
 	steps     int
-	demote    []int // steps at which somebody is demoted
+	demote    []int // steps at which a goroutine is demoted
 	lowest    float64
-	latest    *goroutineState // that went on
-	repeats   int             // steps that it took, one after the other
-	timers    int             // goroutines that ends of contexts have made
+	latest    *goroutineState // the one that went on last
+	repeats   int             // how many steps in a row it has taken
+	timers    int             // how many goroutines the ends of contexts have made
 	hash      uint64          // of all steps
 	log       []string        // of all steps, see Plan.Log
 	began     time.Time
-	heldUp    int           // so many goroutines are
-	since     time.Time     // at least one of them, if heldUp is above 0
-	standing  time.Duration // for how long there was one, before since
-	last      time.Time     // when the last one went on
+	heldUp    int           // how many goroutines are held up
+	since     time.Time     // since when at least one is held up, if heldUp is above 0
+	standing  time.Duration // for how long at least one was held up, before since
+	last      time.Time     // when the last one that was held up went on
 }
 
 // goroutineState is a goroutine that has met a point.
 type goroutineState struct {
 	name         string        // the same in each run of a seed; empty if it is not known
-	children     int           // how many goroutines it has named
-	flips        int           // that it has asked for
-	draws        int           // of Float64
+	children     int           // how many goroutines it has made
+	flips        int           // calls of Flip
+	draws        int           // calls of Float64
 	since        int           // the step at which it has stopped
 	goOn         chan struct{} // of capacity 1
 	priority     float64
-	heldMutexes  int // mutexes
+	heldMutexes  int // how many Mutexes it holds
 	exempt       bool
 	place        string // where it has stopped
 	isInFunction bool   // in a call of Plan.Function
@@ -133,7 +133,7 @@ func (s *Scheduler) Stop() {
 // goes on.
 func (s *Scheduler) News() <-chan struct{} { return s.news }
 
-// Steps is how many there were.
+// Steps returns how many steps there were.
 func (s *Scheduler) Steps() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Scheduler) Step() bool {
 	if g != s.latest {
 		s.latest, s.repeats = g, 0
 	} else if s.repeats++; s.repeats == patience {
-		// It waits for what another one does, and does not sleep meanwhile.
+		// It waits for another goroutine, and does not sleep meanwhile.
 		s.repeats = 0
 		s.lowest--
 		g.priority, g.since = s.lowest, s.steps+1
@@ -219,7 +219,7 @@ func (s *Scheduler) chooseLocked() int {
 		}
 		return first
 	}
-	if s.plan.Exact { // those that have stopped after one step did so in an order that need not come again
+	if s.plan.Exact { // several may have stopped after one step, in an order that differs from run to run
 		slices.SortFunc(s.stopped, func(a, b *goroutineState) int { return cmp.Compare(a.name, b.name) })
 	}
 	if !s.plan.Priorities {
@@ -275,7 +275,7 @@ func (s *Scheduler) addStoppedLocked(g *goroutineState) {
 	}
 }
 
-// isInCallOf reports whether the running goroutine is in a call of a function whose name ends so.
+// isInCallOf reports whether the running goroutine is in a call of a function whose name ends with this.
 func isInCallOf(function string) bool {
 	if function == "" {
 		return true

@@ -1,5 +1,5 @@
-// Package stranger is a client that waits for a lock as Redisson does, in words of its own: for
-// tests and benchmarks of how clients of ours and JVMs share a lock. Its threads are goroutines.
+// Package stranger is a client that waits for a lock as Redisson does, with scripts of its own. It is
+// for tests and benchmarks of how our clients and JVMs share a lock. Its threads are goroutines.
 // A thread that is refused waits for a message of the lock's channel, or for the end of the lease,
 // and then tries once. Each message wakes one thread. A JVM takes a while from the message to the
 // try. The thread that unlocks does not wait for that message, and may take the lock again before
@@ -17,24 +17,24 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Config says what a Stranger does. All fields are needed, and none is changed.
+// Config says what a Stranger does. All fields are needed.
 type Config struct {
 	Dial    func() (redis.Conn, error)
-	Key     string // the lock's
+	Key     string // of the lock
 	Threads int
 	Lease   time.Duration        // of the lock
-	Wait    time.Duration        // what a thread gives tryLock
-	Hold    time.Duration        // for how long it has the lock
+	Wait    time.Duration        // the waitTime of tryLock
+	Hold    time.Duration        // for how long a thread has the lock
 	Delay   func() time.Duration // from a message to the try; called by many goroutines
 	Again   time.Duration        // from a thread's unlock to its next tryLock
 }
 
-// Counts are what the threads did.
+// Counts counts what the threads did.
 type Counts struct {
-	Turns    int // they had the lock
-	Refused  int // tryLock returned false
-	Releases int // messages while a thread waited
-	Won      int // those after which the next to have the lock was a thread, as far as the next message
+	Turns    int // how often a thread got the lock
+	Refused  int // how often tryLock returned false
+	Releases int // messages that came while a thread waited
+	Won      int // Releases after which a thread got the lock before the next message
 }
 
 // Sub returns the counts since before.
@@ -42,19 +42,19 @@ func (c Counts) Sub(before Counts) Counts {
 	return Counts{c.Turns - before.Turns, c.Refused - before.Refused, c.Releases - before.Releases, c.Won - before.Won}
 }
 
-// Stranger is such a client. Make one with New. All methods are safe for concurrent use, but
-// Run and Close are called once.
+// Stranger is a client as the package describes it. Make one with New. All methods are safe for
+// concurrent use, but Run and Close are called once.
 type Stranger struct {
-	cfg   Config        // immutable, as are those up to mu
+	cfg   Config        // immutable, like all fields before mu
 	id    string        // of the client
 	wakes chan struct{} // the semaphore of the waiting threads
 	sub   redis.PubSubConn
-	conns []redis.Conn // one a thread
+	conns []redis.Conn // one for each thread, and the one of sub
 	heard sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	waiting int        // threads
-	open    bool       // there was a release at which one waited, and none has had the lock since
+	open    bool       // there was a release while a thread waited, and no thread has got the lock since
 	counts  Counts
 }
 
@@ -168,7 +168,7 @@ func (s *Stranger) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// thread is one of the JVM's.
+// thread is one thread of the JVM.
 type thread struct {
 	s     *Stranger
 	conn  redis.Conn
