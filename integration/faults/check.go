@@ -20,18 +20,18 @@ type checks struct {
 	late       int // told after the server's own expiry, or too long after a loss of data
 	lost       int // holds whose loss processes were told of
 	excuses    int // losses that were seen late by a process that stood still
-	undecided  int // keys for whose operations no order was found in time
+	undecided  int // keys for which the search for an order took too long
 	violations []string
 }
 
-// maxViolations is how many are written down of a run in which everything is wrong.
+// maxViolations is how many violations of a run are recorded at most.
 const maxViolations = 1000
 
-// allowance is what a busy machine gets beside the bounds of a promise. What really
-// goes wrong takes a lease.
+// allowance is the time by which a busy machine may exceed the bounds of a promise. A real fault
+// takes a lease.
 func (c *checks) allowance() time.Duration { return c.lease / 2 }
 
-// roundTrip bounds one, as the library does.
+// roundTrip bounds a round trip, as the library does.
 func (c *checks) roundTrip() time.Duration { return ioTimeout(c.lease) }
 
 func (c *checks) addViolation(format string, args ...any) {
@@ -63,8 +63,8 @@ func (c *checks) checkAll() {
 	c.checkReports()
 }
 
-// checkExclusion compares the times in which holders believed: they overlap only
-// for readers.
+// checkExclusion compares the times in which holders relied on the lock. Only those of readers may
+// overlap.
 func (c *checks) checkExclusion(l *keyHistory) {
 	var running []*hold
 	for _, h := range l.holds {
@@ -81,32 +81,32 @@ func (c *checks) checkExclusion(l *keyHistory) {
 	}
 }
 
-// wasTakenAway reports whether the server lost a in a fault that may do that, and b
-// came after. checkLoss checks that a is then told in time.
+// wasTakenAway reports whether a fault may have made the server lose a before b was taken. checkLoss
+// checks that the holder of a is then told in time.
 func (c *checks) wasTakenAway(a, b *hold) bool {
 	return c.row.Loses && slices.ContainsFunc(c.faults, func(f period) bool {
 		return a.minted <= f.To && b.got >= f.From && a.end() <= c.toldBy(f)
 	})
 }
 
-// mayBeTaken reports whether a fault may have taken h away, though its Unlock says
-// that it was given back: if the first answer was lost, the second cannot tell one
-// from the other.
+// mayBeTaken reports whether a fault may have taken h away, although its Unlock says
+// that it was given back. If the first answer was lost, the second answer cannot tell
+// one from the other.
 func (c *checks) mayBeTaken(h *hold) bool {
 	return c.row.Loses && slices.ContainsFunc(c.faults, func(f period) bool { return f.From <= h.freed && f.To >= h.minted })
 }
 
-// toldBy is when holders know of a loss of data: within a renewal interval, a third
-// of the lease and the 300th that renewals may be spread over, and a round trip.
+// toldBy returns when holders must know of a loss of data: a renewal interval and a round trip after
+// it. The interval is a third of the lease, and up to a 300th more because renewals are spread.
 func (c *checks) toldBy(f period) stamp {
 	return f.To.add(c.lease/3 + c.lease/300 + c.roundTrip() + c.allowance())
 }
 
-// handOverFor is for how long a client hands a mutex on without the server.
+// handOverFor is for how long a client hands a mutex over in memory.
 const handOverFor = 100 * time.Millisecond
 
-// findHandedOn finds the holds that a client handed on to its own callers for a while
-// after the lock was taken from it. It reserved their tokens when it had the lock.
+// findHandedOn finds the holds that a client handed over to its own callers for a while
+// after a fault took the lock from it. The client had reserved their tokens before.
 func (c *checks) findHandedOn(l *keyHistory) {
 	if !c.row.Loses {
 		return
@@ -170,7 +170,7 @@ func (c *checks) checkLoss(h *hold) {
 	if h.lost == forever {
 		return
 	}
-	// Its time to be told was its deadline. A process that stood still is told as
+	// The holder must be told at its deadline. A process that stood still is told as
 	// soon as it runs.
 	after := h.lost.sub(h.until)
 	if stood := c.stoodStill(h.proc, h.until, h.lost); after-stood > margin(c.lease) {
@@ -184,7 +184,7 @@ func (c *checks) checkLoss(h *hold) {
 	}
 	for i, f := range c.faults {
 		if h.got > f.From || h.lost < f.From {
-			continue // not hit by it
+			continue // the fault did not hit h
 		}
 		hitLater := slices.ContainsFunc(c.faults[i+1:], func(g period) bool { return g.From <= h.lost })
 		if by := c.toldBy(f); h.lost > by && h.lost.sub(by) > c.stoodStill(h.proc, f.From, h.lost) && !hitLater {

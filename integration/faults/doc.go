@@ -14,11 +14,11 @@
 // # A run
 //
 // Run starts a server, a proxy before it, and three processes. These are the
-// test binary again (IsWorker, Work). When all hold locks and every contended
+// test binary again (IsWorker, RunWorker). When all hold locks and every contended
 // key has been locked, the parent injects the row's fault, as often as the row
 // says. After each fault every contended key must be locked again. At the end the
-// processes release everything and report the keys that are left. A seed repeats the plan of a
-// run, but not its timing.
+// processes release everything and report the holds and goroutines that are left, and the
+// parent looks for keys that are left. A seed repeats the plan of a run, but not its timing.
 //
 // # The work of the processes
 //
@@ -39,7 +39,7 @@
 //
 // # Invariants
 //
-//   - The times in which holders believe in a key do not overlap, except the times of
+//   - The times in which holders rely on a key do not overlap, except the times of
 //     readers (checkExclusion). Such a time begins with the return of Lock. It ends with
 //     the call of Unlock, the end of Done or the last Deadline, whichever is first.
 //   - A holder that loses a lock is told before the server's expiry, a margin after
@@ -52,9 +52,9 @@
 //     and no waiter that waited longer leaves without it (checkWaits).
 //   - The server does not have a lock that was released (release). In the end no
 //     goroutine, no hold and no key is left (checkReports, checkNothingLeft).
-//   - The operations on a key have an order that is one of a lock with a register
-//     (checkOrder). Without losses it is a lock that is held until it is given back,
-//     otherwise one whose leases end by themselves, from the end of belief on.
+//   - The operations on a key are linearizable as those of a lock with a register
+//     (checkOrder). Without losses it is a lock that is held until it is given back.
+//     Otherwise its leases end by themselves, once their holder no longer relies on them.
 //   - The number in the register is the sum of all additions, in every case (checkSums).
 //
 // Rows that take locks from live holders (Row.Loses) are exempt from the first
@@ -63,10 +63,10 @@
 //
 // # On a busy machine
 //
-// Durations are compared with leases and generous parts of them. A process that did not
-// run for a while notices it (pulse) and counts as stopped, as after SIGSTOP; what it saw
-// late because of that is excused. The clients under test have a margin of a fifth of the
-// lease, so that a loss told in time is also seen in time.
+// Durations are compared with leases and large parts of them. A process that did not
+// run for a while notices that (pulse) and counts as stopped, as after SIGSTOP. Events that
+// it saw late for this reason are excused. The clients under test have a margin of a fifth
+// of the lease, so that a loss told in time is also seen in time.
 //
 // # The checks find faults
 //

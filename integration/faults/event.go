@@ -88,7 +88,7 @@ type event struct {
 	Key    string  `json:"key,omitempty"`
 	Kind   kind    `json:"kind,omitempty"`
 	Token  int64   `json:"token,omitempty"`
-	Until  stamp   `json:"until,omitempty"` // the hold's deadline as it stood
+	Until  stamp   `json:"until,omitempty"` // the hold's deadline at that time; of opStill: when the process stopped
 	Out    string  `json:"out,omitempty"`
 	Why    string  `json:"why,omitempty"`  // of a loss
 	Wait   bool    `json:"wait,omitempty"` // Lock, not TryLock

@@ -14,23 +14,23 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// Flaw is the flaw of a flawed client: a small lock client with one of the usual faults of
-// lock clients, which passes without faults and with most of them. It goes through the same
-// rows and checks as the library, and they must find the flaw.
+// Flaw is the flaw of a flawed client. This is a small lock client with one of the usual flaws of
+// lock clients, which shows only in some rows. It goes through the same rows and checks as
+// the library, and they must find the flaw.
 type Flaw string
 
 const (
 	None     Flaw = ""              // the library itself
-	Unbroken Flaw = "no flaw"       // a small client without one: it is the flaw that is found out
+	Unbroken Flaw = "no flaw"       // the small client without a flaw, in which the checks must find nothing
 	Blind    Flaw = "blind unlock"  // Unlock deletes the key without looking whose it is
-	Unfenced Flaw = "no tokens"     // so does this one's, and all its tokens are the same
-	Late     Flaw = "told late"     // the end of Done comes at one and a half leases
-	Trusting Flaw = "trusts on"     // so does the deadline
-	Ghostly  Flaw = "leaves ghosts" // Unlock is not sent: the lease frees the key
-	Sleepy   Flaw = "sleeps on"     // a waiter looks again after many polls, and nobody wakes it
+	Unfenced Flaw = "no tokens"     // like Blind, and all tokens are the same
+	Late     Flaw = "told late"     // Done ends only after one and a half leases
+	Trusting Flaw = "trusts on"     // like Late, and the deadline says the same
+	Ghostly  Flaw = "leaves ghosts" // Unlock is not sent, so the key stays until its lease ends
+	Sleepy   Flaw = "sleeps on"     // a waiter tries only every four leases, and is never woken
 )
 
-// flawed is such a client. It knows mutexes only, and no two goroutines share a key.
+// flawed is a flawed client. It has only mutexes, and no two goroutines may share a key.
 type flawed struct {
 	// immutable
 	flaw  Flaw
@@ -67,7 +67,7 @@ func newFlawed(s spec) *flawed {
 	}
 }
 
-// flawedField is what the fields of the flawed client of a process begin with.
+// flawedField returns the prefix of the fields of a process's flawed client.
 func flawedField(proc int) string { return fmt.Sprintf("flawed%d:", proc) }
 
 func (c *flawed) countHolds() (held, waiting int) { return 0, 0 }
@@ -126,7 +126,8 @@ type flawedHold struct {
 	err   error
 }
 
-// trust notes a yes that was asked for at stamp, if it still counts.
+// trust extends the hold after a request that was sent at stamp has succeeded. It returns false if
+// that is too long ago.
 func (h *flawedHold) trust(stamp time.Time) bool {
 	lasts := h.client.lease - margin(h.client.lease)
 	if h.client.flaw == Trusting {
@@ -214,7 +215,7 @@ func (h *flawedHold) Unlock(context.Context) error {
 		return lost
 	case err != nil:
 		return fmt.Errorf("%w: %w", lock.ErrUnknown, err)
-	case n == 0 && try == 1: // else an earlier one may have freed it
+	case n == 0 && try == 1: // if there were more tries, an earlier one may have freed it
 		return &lock.LostError{Name: h.key, Reason: lock.NotOwner, Token: h.token}
 	}
 	return nil

@@ -20,10 +20,10 @@ type hold struct {
 	kind   kind
 	token  int64
 	called stamp // Lock was called
-	minted stamp // its token is not older; called, unless a client handed the lock on
-	handed bool  // a client handed it on after a fault took the lock away
+	minted stamp // its token was not minted before; the same as called, unless handed is set
+	handed bool  // a client handed it over in memory after a fault took the lock away
 	got    stamp // Lock returned
-	until  stamp // its deadline, as last heard of
+	until  stamp // the latest deadline that the process recorded
 	lost   stamp // its loss was seen; forever if it was not
 	why    string
 	free   stamp // the last Unlock was called; forever if it was not
@@ -43,7 +43,7 @@ type use struct {
 
 func (h *hold) String() string { return fmt.Sprintf("p%d.%d at %s", h.proc, h.id, h.key) }
 
-// end is when the holder no longer believed in it.
+// end returns when the holder stopped relying on it.
 func (h *hold) end() stamp { return min(h.free, h.lost, h.until) }
 
 // attempt is a call of Lock or TryLock that brought nothing, or not yet.
@@ -61,7 +61,7 @@ type period struct {
 	What     string
 }
 
-// holdID is an attempt's or a hold's.
+// holdID identifies an attempt or a hold.
 type holdID struct {
 	proc int
 	id   int64
@@ -79,8 +79,8 @@ type history struct {
 	mu       sync.Mutex
 	log      io.Writer              // of all events; nil: they are not kept
 	faults   []period               // in their order
-	stopped  map[int][]period       // by process: it stood still, whoever did that; in their order
-	killed   map[int]stamp          // by process: it was gone then
+	stopped  map[int][]period       // by process: when it stood still, for any reason; in their order
+	killed   map[int]stamp          // by process: when it was killed
 	lines    map[string]*keyHistory // by key
 	tries    map[holdID]*attempt
 	open     map[holdID]*hold        // not freed
@@ -128,7 +128,7 @@ func (hy *history) addFault(from stamp, what string) {
 	hy.writeLog(p)
 }
 
-// writeLog writes down what happened, for whoever looks at a run that failed.
+// writeLog records an event or a fault, for the diagnosis of a run that failed.
 func (hy *history) writeLog(what any) {
 	if hy.log != nil {
 		// Without it a run can still be judged.
@@ -178,7 +178,7 @@ func (hy *history) addEvent(e event) {
 	}
 }
 
-// addHold makes the hold that e says the attempt a brought.
+// addHold adds the hold of e, which is the result of the attempt a.
 func (hy *history) addHold(e event, a *attempt) {
 	n, l := holdID{e.Proc, e.ID}, hy.keyHistory(e.Key)
 	delete(hy.tries, n)
@@ -235,7 +235,7 @@ func (hy *history) addKill(proc int, at stamp) {
 	}
 }
 
-// sort brings the lines into their order, at the end of a run.
+// sort sorts the histories of the keys, at the end of a run.
 func (hy *history) sort() {
 	for _, l := range hy.lines {
 		slices.SortFunc(l.holds, func(a, b *hold) int { return cmp.Compare(a.got, b.got) })
@@ -243,11 +243,11 @@ func (hy *history) sort() {
 	}
 }
 
-// theServer is the number of Redis among the processes, as seen by one who asks it
-// directly. The parent, which has the proxy, is process 0.
+// theServer is the process number of Redis itself, as seen without the proxy. The parent, which has
+// the proxy, is process 0.
 const theServer, parent = -1, 0
 
-// stoodStill is how much of the time from a to b the process stood still.
+// stoodStill returns for how much of the time from a to b the process stood still.
 func (hy *history) stoodStill(proc int, a, b stamp) (sum time.Duration) {
 	for _, p := range hy.stopped[proc] {
 		sum += max(0, min(p.To, b).sub(max(p.From, a)))
@@ -255,9 +255,9 @@ func (hy *history) stoodStill(proc int, a, b stamp) (sum time.Duration) {
 	return sum
 }
 
-// lastDisturbance is the last moment from a to b at which a fault ended, or at which a process
-// ran again after it had stood still for at least long; a if there is none. stood is
-// how long all of them stood still otherwise, together.
+// lastDisturbance returns the last moment from a to b at which a fault ended, or at which a process
+// ran again after it had stood still for at least long; a if there is none. stood is the sum of the
+// shorter times for which processes stood still.
 func (hy *history) lastDisturbance(a, b stamp, long time.Duration) (since stamp, stood time.Duration) {
 	since = a
 	look := func(ps []period, long time.Duration) {

@@ -16,7 +16,7 @@ type input struct {
 	kind  kind
 	who   int  // index of the hold, from 1
 	firm  bool // the hold lasts until it is given back
-	stale bool // it may be, and have the token of another
+	stale bool // it was handed over in memory after a fault took the lock, so another hold may have its token
 	token int64
 	value int64
 	out   string
@@ -94,7 +94,7 @@ func step(s state, i input) (bool, any) {
 // maxSearch is how long porcupine looks for the order of the operations of a key.
 const maxSearch = 10 * time.Second
 
-// checkOrder checks a line against the model.
+// checkOrder checks the history of a key against the model.
 func (c *checks) checkOrder(key string, l *keyHistory) {
 	ops, ok := c.operations(l)
 	if !ok {
@@ -104,7 +104,7 @@ func (c *checks) checkOrder(key string, l *keyHistory) {
 	case porcupine.Unknown:
 		c.undecided++
 	case porcupine.Illegal:
-		// What a picture needs takes far more memory, so it is sought again.
+		// A picture needs a search that takes far more memory, so the search is repeated for it.
 		_, info := porcupine.CheckOperationsVerbose(model, ops, maxSearch)
 		picture := key + ".html"
 		if err := porcupine.VisualizePath(model, info, filepath.Join(c.dir, picture)); err != nil {
@@ -114,7 +114,7 @@ func (c *checks) checkOrder(key string, l *keyHistory) {
 	}
 }
 
-// operations returns the operations of a line. Readers and writers have a model only if no
+// operations returns the operations on a key. Readers and writers have a model only if no
 // lock was lost.
 func (c *checks) operations(l *keyHistory) (ops []porcupine.Operation, ok bool) {
 	isFirm := func(h *hold) bool {
@@ -123,8 +123,8 @@ func (c *checks) operations(l *keyHistory) (ops []porcupine.Operation, ok bool) 
 	if slices.ContainsFunc(l.holds, func(h *hold) bool { return h.kind != mutex && !isFirm(h) }) {
 		return nil, false
 	}
-	// A lock that ended by itself did before the next was given: the one with the next
-	// token. This makes the search shorter.
+	// A hold that ended by itself ended before the hold with the next token was granted. This makes
+	// the search shorter.
 	next := map[int64]stamp{} // by token: when the next had returned
 	byToken := slices.SortedFunc(slices.Values(l.holds), func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
 	for i, h := range byToken {

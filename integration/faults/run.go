@@ -35,9 +35,9 @@ type scene struct {
 	faults  int
 
 	watching context.Context // ends before the history is checked
-	watchers sync.WaitGroup  // goroutines that add to it beside the processes
+	watchers sync.WaitGroup  // goroutines of the parent that add to the history
 
-	procs []*proc // all that ever were
+	procs []*proc // all that were started
 	spec  spec
 }
 
@@ -51,8 +51,8 @@ type proc struct {
 	dead  bool          // killed by a fault
 }
 
-// Run makes a run of a row. An error says that there was none; what the run
-// found is in the result.
+// Run makes a run of a row. The result has what the run found. An error says that there was no
+// complete run.
 func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	began := time.Now()
 	if row.Load == (Load{}) {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	}
 	if o.Flaw != None { // flawed clients know mutexes
 		row.Load.RW = 0
-		row.Load.Each = 1 // a field that is there after Unlock is nobody else's
+		row.Load.Each = 1 // so that a field that is there after Unlock belongs to the unlocked hold
 	}
 	dir, err := os.MkdirTemp("", "wheellock-faults-")
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *scene) start(ctx context.Context) error {
 	return nil
 }
 
-// watchServer asks the server on a connection of its own whether it runs.
+// watchServer records when the server stood still, which it sees over a connection of its own.
 func (s *scene) watchServer() {
 	s.watchers.Go(func() {
 		down := now()
@@ -159,7 +159,7 @@ func (s *scene) watchServer() {
 	})
 }
 
-// launch starts a process that works.
+// launch starts a worker process.
 func (s *scene) launch() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *scene) launch() error {
 	return nil
 }
 
-// pollUntil waits until ok, and reports whether that came.
+// pollUntil waits until ok returns true. It returns false if that takes too long or ctx ends.
 func pollUntil(ctx context.Context, within time.Duration, ok func() bool) bool {
 	end := time.Now().Add(within)
 	for !ok() {
@@ -210,7 +210,7 @@ func pollUntil(ctx context.Context, within time.Duration, ok func() bool) bool {
 	return true
 }
 
-// patience is for events that take a fraction of a second on an idle machine.
+// patience bounds waits that take a fraction of a second on an idle machine.
 const patience = 2 * time.Minute
 
 // injectFaults goes through the faults and ends the processes.

@@ -14,7 +14,7 @@ func pollOf(proc int, lease time.Duration) time.Duration {
 // ioTimeout is the library's default.
 func ioTimeout(lease time.Duration) time.Duration { return min(time.Second, lease/10) }
 
-// goneBy is when the server has nothing of h any more, at the latest.
+// goneBy returns the time by which the server has nothing of h any more.
 func (c *checks) goneBy(h *hold) stamp {
 	_, killed := c.killed[h.proc]
 	switch {
@@ -34,7 +34,7 @@ func (c *checks) checkWaits(l *keyHistory) {
 	if c.row.Stretches {
 		return
 	}
-	called := make([]stamp, len(l.holds)+1) // when the first call came that brought this hold or a later one
+	called := make([]stamp, len(l.holds)+1) // for each hold, the earliest call of this hold and all later ones
 	called[len(l.holds)] = forever
 	for i, h := range slices.Backward(l.holds) {
 		called[i] = min(h.called, called[i+1])
@@ -50,13 +50,13 @@ func (c *checks) checkWaits(l *keyHistory) {
 	c.checkLeavers(l, free, forever)
 }
 
-// maxWait is how long a process waits for a lock that is free: MaxPoll, and what a
-// busy machine gets beside it.
+// maxWait returns how long a process may wait for a lock that is free: MaxPoll, and a lease more for a
+// busy machine.
 func (c *checks) maxWait(proc int) time.Duration { return pollOf(proc, c.lease) + c.lease }
 
-// waitedFor is how long a waiter that called waited for a free lock until then, on a
-// machine that ran. A connection that was broken is given up and dialled anew; a
-// process that stands still for a round trip breaks some by itself.
+// waitedFor returns for how much of the time from called to until a waiter waited for a lock that was
+// free since free, without the disturbances. After a disturbance, broken connections must be dialled
+// anew. A process that stands still for a round trip breaks some by itself.
 func (c *checks) waitedFor(called, free, until stamp) time.Duration {
 	from := max(called, free)
 	if from >= until {

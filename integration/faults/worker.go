@@ -18,7 +18,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// envWorker has the spec of a process that works.
+// envWorker names the environment variable with the spec of a worker process.
 const envWorker = "WHEELLOCK_FAULTS_WORKER"
 
 // spec says what a process does.
@@ -50,11 +50,11 @@ type Load struct {
 	Hold time.Duration
 }
 
-// IsWorker says that this process was started to work; then Work is all that
-// it does.
+// IsWorker reports whether Run has started this process as a worker. Then it must call RunWorker and
+// do nothing else.
 func IsWorker() bool { return os.Getenv(envWorker) != "" }
 
-// RunWorker is the life of such a process. It returns the exit status.
+// RunWorker does the work of such a process. It returns the exit status.
 func RunWorker() int {
 	w := &worker{rec: &recorder{to: os.Stdout}, clock: newClock()}
 	err := json.Unmarshal([]byte(os.Getenv(envWorker)), &w.spec)
@@ -128,7 +128,7 @@ func (w *worker) run() error {
 	if w.direct != nil {
 		_ = w.direct.Close()
 	}
-	// The reader of stdin was there before, and may be still.
+	// The goroutine that reads stdin may have counted before, and may still run.
 	for range 200 {
 		if r.After = runtime.NumGoroutine(); r.After <= r.Before {
 			break
@@ -143,15 +143,15 @@ func (w *worker) run() error {
 	return nil
 }
 
-// beat is how often it is looked whether a process stood still, and still how long it
-// must have.
+// beat is how often pulse looks whether its process stood still. still is the shortest time that
+// counts.
 const (
 	beat  = 10 * time.Millisecond
 	still = 25 * time.Millisecond
 )
 
-// pulse notices that the process proc did not run for a while, whatever stopped it. Events
-// of that time are seen later. look returns when it runs.
+// pulse tells an event whenever the process proc has not run for a while, whatever stopped it. The
+// process sees events of that time later. look returns only while the process runs.
 func pulse(ctx context.Context, proc int, look func(), tell func(event)) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

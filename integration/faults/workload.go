@@ -71,7 +71,7 @@ func (w *worker) takeTurn(ctx context.Context, key string, k kind, rng *rand.Ran
 		// A re-entry that fails or is lost leaves the outer hold to say so.
 		if inner, err := w.client.lock(h.Context(ctx), k, key, true); err == nil {
 			if err := inner.Unlock(ctx); errors.Is(err, lock.ErrUnknown) {
-				_ = inner.Unlock(ctx) // else it counts, and the outer one is not the last
+				_ = inner.Unlock(ctx) // otherwise it still counts, and the outer Unlock is not the last
 			}
 			return
 		}
@@ -102,15 +102,15 @@ type workerHold struct {
 	id   int64
 	key  string
 	kind kind
-	seen chan struct{} // closed when the end of Done was seen and written
+	seen chan struct{} // closed by watch when Done has ended and a loss was recorded
 }
 
-// eventOf is one of m, which happens now.
+// eventOf returns an event of m that happens now.
 func (w *worker) eventOf(m *workerHold, o op) event {
 	return event{At: now(), Op: o, ID: m.id, Key: m.key, Kind: m.kind, Token: m.Token(), Until: w.clock.of(m.Deadline())}
 }
 
-// owner names the owner of an attempt, for the server's eyes too.
+// owner returns the owner of an attempt. Its field on the server contains it.
 func owner(proc int, id int64) string { return fmt.Sprintf("p%d.%d.", proc, id) }
 
 // acquire tries to get a hold; nil if there is none.
@@ -139,7 +139,7 @@ func (w *worker) holdsOf(key string) *atomic.Int64 {
 	return n.(*atomic.Int64)
 }
 
-// watch waits for the end of a hold and writes it down if it is a loss.
+// watch waits for the end of a hold and records it if it is a loss.
 func (w *worker) watch(m *workerHold) {
 	defer close(m.seen)
 	<-m.Done()
@@ -151,8 +151,8 @@ func (w *worker) watch(m *workerHold) {
 	}
 }
 
-// release unlocks, and looks at the server afterwards. It writes that Unlock returned
-// after the loss, if there was one: nothing follows it.
+// release unlocks, and looks at the server afterwards. If there was a loss, it records the loss before
+// the return of Unlock, which is the last event of a hold.
 func (w *worker) release(m *workerHold) {
 	before, got := w.serverFields(m), w.holdsOf(m.key).Load()
 	w.rec.write(w.eventOf(m, opFree))
@@ -168,8 +168,8 @@ func (w *worker) release(m *workerHold) {
 	if err != nil || len(before) == 0 {
 		return
 	}
-	// A client hands a mutex on without the server: the next one has its field then. If
-	// the one that it was for leaves, the client releases it.
+	// A client hands a mutex over in memory, and then the next hold has the same field. If the next
+	// caller has left, the client releases the field.
 	for range 250 {
 		if after := w.serverFields(m); slices.ContainsFunc(before, func(f string) bool { return !slices.Contains(after, f) }) ||
 			m.kind == mutex && w.holdsOf(m.key).Load() > got {
@@ -190,7 +190,7 @@ func (w *worker) serverFields(m *workerHold) []string {
 	defer conn.Close()
 	all, err := redis.Strings(redis.DoWithTimeout(conn, w.Lease, "HKEYS", m.key))
 	if err != nil {
-		return nil // it cannot be looked at now
+		return nil // the server cannot be asked now
 	}
 	return slices.DeleteFunc(all, func(f string) bool {
 		return !strings.Contains(f, owner(w.Proc, m.id)) && !strings.HasPrefix(f, flawedField(w.Proc))
@@ -198,14 +198,14 @@ func (w *worker) serverFields(m *workerHold) []string {
 }
 
 // checkTrust checks that the server will not let the key expire before the holder
-// stops to rely on it.
+// stops relying on it.
 func (w *worker) checkTrust(m *workerHold) {
 	if w.direct == nil || !w.Steady {
 		return
 	}
 	conn := w.direct.Get()
 	defer conn.Close()
-	until := w.clock.of(m.Deadline()) // a renewal moves only the other
+	until := w.clock.of(m.Deadline()) // read first: a renewal before PTTL makes only the TTL longer
 	left, err := redis.Int64(redis.DoWithTimeout(conn, w.Lease, "PTTL", m.key))
 	at := now()
 	if err != nil || m.Err() != nil {
