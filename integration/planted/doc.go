@@ -3,8 +3,8 @@
 //
 //	go run ./integration/planted
 //
-// list.go has the bugs. Each of them breaks a promise of the documents. A bug is a
-// short edit of one file: the text before, the text after, a sentence about the
+// list.go has the bugs. Each bug breaks a promise of the documents. A bug is a
+// short edit, mostly of one file: the text before, the text after, a sentence about the
 // broken promise, and the tests that must fail. Nothing in the checkout is changed, because
 // go test -overlay replaces the file during the build.
 //
@@ -24,7 +24,7 @@
 // its text is not in its file exactly once, or if the edited file does not
 // compile. The tests must pass without any bug; run them first.
 //
-// Whoever moves or rewrites code that an entry of the list edits plants the
-// same fault where the code went. go test ./integration/planted says at once
+// If you move or rewrite code that an entry of the list edits, change the entry so that
+// it plants the same fault in the new code. go test ./integration/planted says at once
 // which entries no longer apply, and plants nothing.
 package main

@@ -19,8 +19,8 @@ import (
 // "or", a call or an assignment is left out if its result is not needed to compile, or a time that was
 // taken before sending is taken after the answer.
 
-// drawBugs draws n bugs in the Go files of some packages. The same seed draws the same ones of the
-// same text.
+// drawBugs draws n bugs in the Go files of some packages. With the same seed and the same files, it
+// draws the same bugs.
 func drawBugs(root string, packages []string, n int, seed uint64) ([]bug, error) {
 	var all []bug
 	for _, pkg := range packages {
@@ -48,7 +48,7 @@ func drawBugs(root string, packages []string, n int, seed uint64) ([]bug, error)
 	return all[:min(n, len(all))], nil
 }
 
-// mutations are all bugs that can be drawn in a file.
+// mutations returns all bugs that can be drawn in a file.
 func mutations(pkg, file string, text []byte) (all []bug, err error) {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, file, text, parser.SkipObjectResolution)
@@ -112,14 +112,15 @@ func mutations(pkg, file string, text []byte) (all []bug, err error) {
 	return all, nil
 }
 
-// isLockCall reports whether a call locks or unlocks a mutex: a test that hangs finds that at once.
+// isLockCall reports whether a call locks or unlocks a mutex. It is not left out, because a test that hangs
+// would find that at once.
 func isLockCall(call *ast.CallExpr) bool {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && (s.Sel.Name == "Lock" || s.Sel.Name == "Unlock")
 }
 
-// uniqueEdit is an edit as text that is in a file once, before and after: of whole lines, as many as it
-// takes.
+// uniqueEdit returns the whole lines of an edit, before and after it. It takes as many lines as are
+// needed so that the text before is in the file only once. It returns false if that needs too many.
 func uniqueEdit(text []byte, from, to int, with string) (before, after string, ok bool) {
 	first, last := from, to
 	for range 6 {

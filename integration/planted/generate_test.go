@@ -40,7 +40,7 @@ func TestBugsAreDrawnFromTheText(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestAnEditIsOfTextThatIsThereOnce, and takes as many lines as that needs.
+// TestAnEditIsOfTextThatIsThereOnce: an edit takes as many lines as that needs.
 func TestAnEditIsOfTextThatIsThereOnce(t *testing.T) {
 	text := []byte("a\nb\nc\nb\nd\n")
 	before, after, ok := uniqueEdit(text, 6, 7, "x")

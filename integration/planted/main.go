@@ -27,13 +27,13 @@ type bug struct {
 	file   string // from the root of the module
 	before string // text that is in the file once
 	after  string // text that takes its place
-	also   []edit // elsewhere
+	also   []edit // further edits
 	tests  []tests
-	says   string // what they say then; empty: anything
+	says   string // a text that the failing tests print; empty: any text
 	long   bool   // the tests run without -short
 }
 
-// edit is one more of a bug.
+// edit is a further edit of a bug.
 type edit struct{ file, before, after string }
 
 // edits returns all edits of b.
@@ -48,12 +48,13 @@ type tests struct {
 	// limit is how long they may take; 0 is maxTime. A bug may make tests hang.
 	limit time.Duration
 	// worlds is the value of WHEELLOCK_SIMULATE for the tests of the simulation. Each of two workers runs
-	// this many small worlds, and a tenth or a twentieth as many of each other kind. A find ends the run.
+	// this many small worlds, and a tenth or a twentieth as many of each other kind. If a bug is found, the
+	// run ends.
 	worlds int
 }
 
-// simulation has the product itself run under a scheduler, and never with -short. The others are
-// one kind of its worlds each.
+// simulation runs the product itself under a scheduler, and never with -short. Each of the others runs one
+// kind of its worlds.
 var (
 	simulation = tests{pkg: "./lock/internal/proof/simulation", run: "^TestThePromisesHoldInEveryOrder$", worlds: 1000, limit: maxSimulationTime}
 	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$", worlds: 4000, limit: maxSimulationTime}
@@ -88,8 +89,8 @@ func (b bug) editTexts(root string) (map[string][]byte, error) {
 	return texts, nil
 }
 
-// writeOverlay writes into dir what makes the go command build b, and returns the file for
-// its flag -overlay.
+// writeOverlay writes into dir an overlay with which the go command builds b. It returns the file for
+// the flag -overlay.
 func (b bug) writeOverlay(root, dir string) (string, error) {
 	texts, err := b.editTexts(root)
 	if err != nil {
@@ -192,7 +193,7 @@ func describeFind(out string) (said string) {
 	return said
 }
 
-// part is every n-th bug from the k-th on.
+// part selects every n-th bug from the k-th on.
 type part struct{ k, n int }
 
 func (p *part) String() string { return fmt.Sprintf("%d/%d", p.k, p.n) }
@@ -204,7 +205,7 @@ func (p *part) Set(text string) error {
 	return nil
 }
 
-// selectBugs are the bugs of a list that are to be planted.
+// selectBugs returns the bugs of a list that are in part p and match only.
 func selectBugs(list []bug, only *regexp.Regexp, p part) (out []bug) {
 	for i, b := range list {
 		if i%p.n == p.k && only.MatchString(b.name) {
@@ -214,7 +215,7 @@ func selectBugs(list []bug, only *regexp.Regexp, p part) (out []bug) {
 	return out
 }
 
-// moduleRoot is the directory of the module that we are in.
+// moduleRoot returns the directory of the module of the working directory.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	return strings.TrimSpace(string(out)), err
@@ -288,7 +289,7 @@ func run(ctx context.Context) error {
 		fmt.Printf("%d of %d planted bugs are found\n", found, len(planted))
 	}
 	if *draw > 0 {
-		survive = 0 // many of those change nothing that anybody can see
+		survive = 0 // many drawn bugs change no visible behaviour
 	}
 	if n := bad + survive; n > 0 {
 		return fmt.Errorf("%d of %d planted bugs are not found", n, len(planted))

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testsOf are the tests of a package, and the file of each.
+// testsOf returns the tests of a package, with the file of each.
 func testsOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	fileOf := map[string]string{}
@@ -28,8 +28,8 @@ func testsOf(t *testing.T, dir string) map[string]string {
 	return fileOf
 }
 
-// TestEveryBugApplies: the code that it edits is where the list says, and so are the
-// tests that must find it.
+// TestEveryBugApplies: the code that a bug edits is where the list says, and so are the
+// tests that must find the bug.
 func TestEveryBugApplies(t *testing.T) {
 	root, err := moduleRoot()
 	require.NoError(t, err)

@@ -16,10 +16,10 @@ import (
 
 var update = flag.Bool("update", false, "write lock/PROMISES.md")
 
-// pageOfPromises is where the table of promises stands.
+// pageOfPromises is the file with the table of promises.
 const pageOfPromises = "lock/PROMISES.md"
 
-// mark is how a document carries the id of a promise.
+// mark matches the id of a promise in a document.
 var mark = regexp.MustCompile(`\((P\d+)\)`)
 
 // fileOf returns the file of a package that has the test, and the name of the test.
@@ -77,8 +77,8 @@ A test makes this page. It fails for a promise without a mark, a test or a bug.
 	return text.String()
 }
 
-// TestEveryPromiseHasItsTest: what PROMISES.md says is so, each document carries the marks of its
-// promises, and no document has a mark of none.
+// TestEveryPromiseHasItsTest: PROMISES.md is up to date, each document has the marks of its
+// promises, and no document has a mark without a promise.
 func TestEveryPromiseHasItsTest(t *testing.T) {
 	root, err := moduleRoot()
 	require.NoError(t, err)
