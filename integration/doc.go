@@ -39,9 +39,9 @@
 // faults_test.go runs the matrix of faults; -v prints it. Three rows always run.
 // WHEELLOCK_FAULTS=all runs all rows and the flawed clients that the checks must find
 // out, the tests on containers, and the tests of all packages that wait long for
-// failovers and restarts, and gives other tests their large numbers. WHEELLOCK_SEED
+// failovers and restarts. It also gives other tests larger numbers. WHEELLOCK_SEED
 // repeats the plan of a run.
 //
-// WHEELLOCK_FLEET=1 runs processes of an earlier commit beside those of this one
-// (fleet_test.go).
+// WHEELLOCK_FLEET=1 runs processes of an earlier commit together with processes of this
+// commit (fleet_test.go).
 package integration

@@ -21,7 +21,8 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// seedEnv repeats what a run did. RAPID_SEED, which .ci/run makes of the commit, does so too.
+// seedEnv names the environment variable with the seed of a run. If it is not set, the seed is RAPID_SEED,
+// which .ci/run derives from the commit.
 const seedEnv = "WHEELLOCK_SEED"
 
 func seed(t *testing.T) uint64 {
@@ -46,8 +47,8 @@ func starterOf(s starter) func(context.Context, ...string) (faults.Target, error
 	}
 }
 
-// atOnce bounds the rows that run at the same time, each with four processes and
-// a server, which take a third to two thirds of a core: other tests run too.
+// atOnce bounds the rows that run at the same time, because other tests run too. A row has three
+// processes, a proxy and a server, which take a third to two thirds of a core.
 const atOnce = 2
 
 // inGate are the rows that always run. The other ones run with WHEELLOCK_FAULTS=all.
@@ -92,8 +93,8 @@ func TestPromisesHoldUnderFaults(t *testing.T) {
 	t.Logf("on %s, %s=%d\n%s", o.Register, seedEnv, o.Seed, faults.Table(results))
 }
 
-// TestFlawedClientsAreFoundOut shows that each check can fail: a client with one flaw, in
-// the row that brings it out, is refuted, and the same client without it is not.
+// TestFlawedClientsAreFoundOut shows that each check can fail: a client with one flaw is
+// refuted in the row that shows the flaw. The same client without a flaw is not.
 func TestFlawedClientsAreFoundOut(t *testing.T) {
 	if fixture.IsBrief() {
 		t.Skip("WHEELLOCK_FAULTS=all, because it takes long: check_test.go of faults has a history for each check")
@@ -103,7 +104,7 @@ func TestFlawedClientsAreFoundOut(t *testing.T) {
 	for _, c := range []struct {
 		flaw faults.Flaw
 		row  string
-		say  []string // that its violations must
+		say  []string // texts that its violations must have
 	}{
 		{faults.Unbroken, "holder stopped", nil},
 		{faults.Unbroken, "black hole", nil},

@@ -27,8 +27,8 @@ import (
 // envFeatures names the file that TestFeatures writes its result to.
 const envFeatures = "WHEELLOCK_FEATURES"
 
-// features are what lock/SERVERS.md says that works on a server, in the words of its
-// table. The server is the tests' alone and they share it.
+// features are the features in the table of lock/SERVERS.md, in its words. All are tried on one
+// server, which no other test uses.
 var features = []struct {
 	name  string
 	try   func(t *testing.T, s *redistest.Server)
@@ -168,7 +168,7 @@ func tryMutex(t *testing.T, s *redistest.Server) {
 	require.NoError(t, err)
 	require.Equal(t, 2, held.Count())
 	require.NoError(t, inner.Unlock(ctx))
-	over := held.Deadline() // it would be, without a renewal
+	over := held.Deadline() // the end of the hold without a renewal
 	bounded.Until(t, func() bool { return time.Now().After(over) })
 	require.True(t, held.Valid())
 	_, err = b.Mutex("m").TryLock(ctx)

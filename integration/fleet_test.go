@@ -23,7 +23,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// earlier is the commit whose programs are still in somebody's fleet, see .github/CHANGELOG.md.
+// earlier is a commit whose programs may still run in a fleet, see .github/CHANGELOG.md.
 const earlier = "23e34c7"
 
 // fleetRounds is how often each of four goroutines of a process takes the lock.
@@ -104,7 +104,7 @@ func TestAMixedFleet(t *testing.T) {
 	require.ElementsMatch(t, []string{"wheellock_token", "app:wheellock_token"}, fixture.Keys(t, one, "*"), "old clients have one counter for all prefixes")
 }
 
-// requireHistory checks that no two processes were inside that exclude each other, that the sides
+// requireHistory checks that no two processes that exclude each other were inside at once, that the sides
 // took turns, and that tokens are as CHANGELOG.md says. Only some kinds of locks have tokens.
 func requireHistory(t *testing.T, history []string, prefix string, tokens bool) {
 	t.Helper()
@@ -136,7 +136,7 @@ func requireHistory(t *testing.T, history []string, prefix string, tokens bool) 
 	require.LessOrEqual(t, fell, int64(mayFallBy))
 }
 
-// sourceOf is the tree of a commit.
+// sourceOf returns a directory with the files of a commit.
 func sourceOf(t *testing.T, commit string) string {
 	t.Helper()
 	archive, err := exec.CommandContext(t.Context(), "git", "-C", moduleRoot(t), "archive", commit).Output()
@@ -178,8 +178,8 @@ func buildFleet(t *testing.T, tree string) (program string) {
 	return program
 }
 
-// rightsIn are the arguments of ACL that make a user with all rights that the page of a tree gives,
-// which was README.md.
+// rightsIn returns the arguments of ACL that make a user with all rights that the page of a tree lists. In
+// older trees this page is README.md.
 func rightsIn(t *testing.T, tree, user string, inCluster bool) []any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(tree, "lock", "SERVERS.md"))
@@ -200,7 +200,7 @@ func rightsIn(t *testing.T, tree, user string, inCluster bool) []any {
 		require.NotNil(t, more)
 		for _, word := range regexp.MustCompile("`([+~&][^`]*)`").FindAllSubmatch(more[1], -1) {
 			if strings.HasPrefix(string(word[1]), "+s") && !fixture.HasAbilities(t, redistest.ShardedPubSub) {
-				continue // a right to a command that it has not
+				continue // the server does not have this command
 			}
 			args = append(args, string(word[1]))
 		}
@@ -208,7 +208,7 @@ func rightsIn(t *testing.T, tree, user string, inCluster bool) []any {
 	return args
 }
 
-// leftoverKeys are the keys that a server should not have any more: all but counters of tokens.
+// leftoverKeys returns the keys that a server should not have any more: all but the token counters.
 func leftoverKeys(t *testing.T, s *redistest.Server) (left []string) {
 	t.Helper()
 	for _, key := range fixture.Keys(t, s, "*") {

@@ -19,13 +19,13 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// The fuzz targets have a miniredis each, which is fast and asks for nothing.
+// The fuzz targets have a miniredis each, which is fast and needs no program.
 // Their corpus is in testdata/fuzz.
 
-// arena is where a target throws its inputs.
+// arena has the server of a fuzz target.
 type arena struct {
 	server *redistest.Server
-	conn   redis.Conn // a bystander's
+	conn   redis.Conn // of the test, not of a client
 }
 
 func newArena(f *testing.F) *arena {
@@ -38,7 +38,7 @@ func (a *arena) do(t *testing.T, name string, args ...any) any {
 	return fixture.DoOn(t, a.conn, name, args...)
 }
 
-// client empties the server and returns a client of it that the input closes.
+// client empties the server and returns a client of it that is closed after the input.
 func (a *arena) client(t *testing.T, cfg lock.Config) (*lock.Client, error) {
 	t.Helper()
 	a.do(t, "FLUSHALL")
@@ -51,8 +51,8 @@ func (a *arena) client(t *testing.T, cfg lock.Config) (*lock.Client, error) {
 	return c, err
 }
 
-// keys are those on the server, but for the counters of tokens, which must last,
-// and those with memory in their name.
+// keys returns the keys on the server. It leaves out the token counters, which must stay, and, if
+// memory is not empty, the keys with a TTL that have memory in their names.
 func (a *arena) keys(t *testing.T, memory string) []string {
 	t.Helper()
 	all, err := redis.Strings(a.do(t, "KEYS", "*"), nil)

@@ -27,10 +27,10 @@ const javas = "7c2bf2b8-5d1f-4c3a-9d63-0f6e0f0d6a11:1"
 type hostile struct {
 	name string
 	put  []any // the command that puts it, the key left out
-	// For which objects the key still has the right type. All others must leave it as it is.
-	number bool // a counter
-	reads  bool // a read-write lock that is held for reading
-	lock   bool // a lock's hash, or a read-write lock's
+	// For which objects the value is a proper one. All others must leave it as it is.
+	number bool // for counters
+	reads  bool // for a read-write lock, which is held for reading
+	lock   bool // for locks, so ForceUnlock may delete it
 }
 
 var hostiles = []hostile{
@@ -75,7 +75,7 @@ var hostiles = []hostile{
 	{name: "a writer with a text for a count", put: []any{"HSET", "mode", "write", javas + ":write", "many"}},
 }
 
-// putAt puts it at a key, at once: what a caller has left may still arrive, and must
+// putAt puts it at a key in one step, because a late request of a caller that has left must
 // not find the key free.
 func (h hostile) putAt(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
@@ -84,23 +84,22 @@ return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))`
 	fixture.Do(t, s, "EVAL", append([]any{script, 1, key}, h.put...)...)
 }
 
-// operation is one call of an object of the family. If it can, it undoes its effect at
-// once.
+// operation is one call of an object. If it can, it undoes its effect at once.
 type operation struct {
 	name string
 	do   func(context.Context) error
 }
 
-// object is one of the family.
+// object is a lock, a semaphore or a latch.
 type object struct {
 	name       string
-	kind       string // locks of one kind do to a key what each of them does
-	others     []string
+	kind       string   // objects of one kind do the same to a key
+	others     []string // its other keys
 	force      func(context.Context) (bool, error)
 	operations []operation
 }
 
-// patience is how long calls wait that get nothing.
+// patience is how long a call waits if it does not get what it waits for.
 const patience = 50 * time.Millisecond
 
 func lockAndUnlock(take func(context.Context) (*lock.Held, error)) func(context.Context) error {
@@ -113,7 +112,7 @@ func lockAndUnlock(take func(context.Context) (*lock.Held, error)) func(context.
 	}
 }
 
-// granted is the key of a context in which calls get what they wait for, so that they do not leave.
+// granted is the key of a context in which withPatience sets no limit, because calls get what they wait for.
 type granted struct{}
 
 func withPatience(do func(context.Context) error) func(context.Context) error {
@@ -127,8 +126,8 @@ func withPatience(do func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// untilKnown repeats a call of a few milliseconds, which is twice as long each time, until Redis has
-// answered it. On a busy machine the milliseconds pass before that, and say nothing of the lock.
+// untilKnown repeats a call that waits a few milliseconds until Redis has answered it. Each time the call
+// may wait twice as long, because on a busy machine a few milliseconds may be too short for an answer.
 func untilKnown(do func(context.Context, time.Duration) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		within := 5 * time.Millisecond
@@ -163,7 +162,7 @@ func mutexOperations(m mutexLike) []operation {
 	}
 }
 
-// family is one of each, under the same name.
+// family returns an object of each kind. All have the same name.
 func family(c *lock.Client, name string) []object {
 	mutex, fenced, fair, rw := c.Mutex(name), c.FencedMutex(name), c.FairMutex(name), c.RWMutex(name)
 	semaphore, permits, latch := c.Semaphore(name), c.PermitSemaphore(name), c.CountDownLatch(name)
@@ -225,7 +224,7 @@ func family(c *lock.Client, name string) []object {
 	}
 }
 
-// keyState is all that a server has under a key.
+// keyState returns the value at a key, and whether it has a TTL.
 func keyState(t *testing.T, s *redistest.Server, key string) string {
 	t.Helper()
 	ttl := fixture.Do(t, s, "PTTL", key).(int64)
@@ -233,8 +232,8 @@ func keyState(t *testing.T, s *redistest.Server, key string) string {
 	return fmt.Sprintf("%x %v", dump, min(ttl, 0))
 }
 
-// checkError checks that an error is one clear word of this package, and that
-// the server, which is well, was not said to be silent.
+// checkError checks that an error is a clear error of package lock, and that it does not say
+// that the server is silent, because the server works.
 func checkError(t *testing.T, what string, err error) {
 	t.Helper()
 	if err == nil {
@@ -251,8 +250,8 @@ func checkError(t *testing.T, what string, err error) {
 	}
 }
 
-// onFirst starts a server of the first kind that is to be had, for a test that
-// is about what stands on it.
+// onFirst starts a server of the first kind that is available, for a test that
+// is about the data on it.
 func onFirst(t *testing.T) *redistest.Server {
 	t.Helper()
 	i := slices.IndexFunc(starters, func(s starter) bool { return s.available() == nil })
@@ -364,8 +363,8 @@ func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// awaitKeyGone reports whether the key goes: what a caller who did not wait has got is
-// given back behind its back.
+// awaitKeyGone waits for the end of a key, and reports whether it came. A client gives back in the
+// background what a caller that has left has got.
 func awaitKeyGone(t *testing.T, s *redistest.Server, key string) bool {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
@@ -526,15 +525,15 @@ func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// waitingContext is for who re-enters but waits at most for patience.
+// waitingContext returns a context for a re-entry that waits at most for patience.
 func waitingContext(t *testing.T, held *lock.Held) context.Context {
 	ctx, cancel := context.WithTimeout(held.Context(bounded.Context(t)), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// TestAReadersCountOfSomebodyElses costs the server no time, when another reader
-// or a writer unlocks.
+// TestAReadersCountOfSomebodyElses: however large the count of a foreign reader is, another
+// reader or a writer unlocks at once.
 func TestAReadersCountOfSomebodyElses(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)

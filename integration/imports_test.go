@@ -27,9 +27,9 @@ type pkg struct {
 }
 
 // rule says what a tree of packages of this module may import beside itself and
-// the standard library. What a tree that it may import may import, it may too.
+// the standard library. It may also import everything that the trees in ours may import.
 type rule struct {
-	tree   string   // below the module: "lock" is also lock/..., but for what has a rule of its own
+	tree   string   // below the module: "lock" is also lock/..., except trees with a rule of their own
 	ours   []string // trees of this module
 	others []string // modules; "*" is any
 }
@@ -48,8 +48,7 @@ var plot = []string{
 	"github.com/ajstarks/svgo", "github.com/golang/freetype", "golang.org/x/image", "golang.org/x/text",
 }
 
-// rules are looked through from the top; the first tree that holds a package
-// is the one that counts.
+// rules are searched from the top. The first rule whose tree has a package counts.
 var rules = []rule{
 	{tree: "wheel"},
 	{tree: "renewal", ours: []string{"wheel"}},
@@ -103,9 +102,8 @@ var rules = []rule{
 // containerTree brings dockertest, which is for the tests of integration alone.
 const containerTree = "integration/redistest/container"
 
-// forTests are the trees that may link package testing, which brings flags of its
-// own into a program. No rule lets another tree import them, so that test files
-// alone do.
+// forTests are the trees that may link package testing, which adds its flags to a
+// program. No rule of another tree names them, so otherwise only test files import them.
 var forTests = []string{containerTree, "integration/bounded", "integration/fixture", "integration/errortable"}
 
 func isWithin(tree, path string) bool {
@@ -121,7 +119,7 @@ func ruleOf(path string) (rule, bool) {
 	return rules[i], true
 }
 
-// withImported is the rule with what the trees that it names may import.
+// withImported returns the rule with everything that the trees in ours may import.
 func (r rule) withImported() rule {
 	for _, tree := range r.ours {
 		below, _ := ruleOf(module + "/" + tree)
@@ -196,9 +194,8 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 	}
 }
 
-// TestReleasedModulesImportWhatTheyAreFor: lock and renewal, and one other library, with what
-// reaches its servers. Each
-// source file is looked at, because go list would need that library.
+// TestReleasedModulesImportWhatTheyAreFor: each may import lock and renewal, and one other library with
+// the packages that it needs. The test reads the source files, because go list would need that library.
 func TestReleasedModulesImportWhatTheyAreFor(t *testing.T) {
 	allowed := map[string][]string{
 		"lock/lockgoredis": {

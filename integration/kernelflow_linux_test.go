@@ -160,7 +160,7 @@ func inDeadFlow(t *testing.T, dead time.Duration) {
 	time.Sleep(time.Until(begun.Add(dead)))
 	runTool(t, "iptables", append([]string{"-D"}, rule...)...)
 
-	// The kernel sends again after pauses that double: it may take as long once more.
+	// The kernel sends again after pauses that double, so the last pause may be as long as all before it.
 	late := func() int { return strings.Count(info(t, s, "errorstats"), "errorstat_LATE") }
 	if dead > 5*time.Second {
 		require.Eventually(t, func() bool { return late() > 0 }, 2*time.Minute, 20*time.Millisecond, "it never arrived")
@@ -185,8 +185,8 @@ func inDeadFlow(t *testing.T, dead time.Duration) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// secondOf is the error of a call that returns something too; a TryLock that is refused
-// was answered.
+// secondOf returns the error of a call that also returns a value. It returns nil for a refused TryLock,
+// because that was answered.
 func secondOf[T any](_ T, err error) error {
 	if errors.Is(err, lock.ErrNotAcquired) {
 		return nil

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if faults.IsWorker() {
 		os.Exit(faults.RunWorker())
 	}
-	// They mostly wait for servers: for failovers, containers and flows that are dead.
+	// Parallel tests mostly wait for servers: for failovers, containers and dead flows.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
@@ -51,9 +51,9 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) st
 	return stdout.String()
 }
 
-// userModule makes a module of somebody else's that uses this checkout, with
-// the given files, and returns its directory and the environment for the go
-// command there. Nothing is fetched: what this module needs has been by now.
+// userModule makes a user's module, which uses this checkout and has the given
+// files. It returns its directory and the environment for the go command there.
+// Nothing is fetched, because all dependencies of this module were fetched before.
 func userModule(t *testing.T, files map[string]string) (dir string, env []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -64,8 +64,8 @@ func userModule(t *testing.T, files map[string]string) (dir string, env []string
 	}
 	gomod, err := os.ReadFile(filepath.Join(moduleRoot(t), "go.mod"))
 	require.NoError(t, err)
-	// Our own requirements are there to pin what -mod=mod adds to versions
-	// that are in the module cache.
+	// Our own requirements pin the modules that -mod=mod adds, so that they are
+	// in the module cache.
 	_, requirements, _ := strings.Cut(string(gomod), "\ngo 1.25.0\n")
 	write("go.mod", "module example.com/user\n\ngo 1.25.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+moduleRoot(t)+"\n"+requirements)
 	gosum, err := os.ReadFile(filepath.Join(moduleRoot(t), "go.sum"))

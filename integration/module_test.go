@@ -52,9 +52,9 @@ func TestGoModAsksForNoMoreThanAgreed(t *testing.T) {
 	}
 }
 
-// TestModulesBesideAreThoseThatAreChecked: each is known here, and .ci/run tests it. Those
-// that are released ask for no newer Go than the root's, and their only replacement is the
-// one by which this checkout is used.
+// TestModulesBesideAreThoseThatAreChecked: each further module is known here, and .ci/run tests it. The
+// released modules need no newer Go than the root module, and their only replacement makes them use
+// this checkout.
 func TestModulesBesideAreThoseThatAreChecked(t *testing.T) {
 	var found []string
 	require.NoError(t, filepath.WalkDir(moduleRoot(t), func(name string, _ fs.DirEntry, err error) error {
@@ -117,7 +117,7 @@ func main() {
 `))
 }
 
-// TestUserOfLockLinksRedigoOnly, whatever the URL is: what a Cluster needs is in package cluster.
+// TestUserOfLockLinksRedigoOnly, whatever the URL is. Only package cluster links the module for Clusters.
 func TestUserOfLockLinksRedigoOnly(t *testing.T) {
 	require.Equal(t, []string{redigo, module}, linked(t, `package main
 
@@ -151,8 +151,8 @@ func TestTheCommandIsBuiltFromElsewhere(t *testing.T) {
 	require.Equal(t, []string{redigo, rediscModule}, modules)
 }
 
-// linked are the modules whose packages a user's program links. They are what go version -m says of
-// its binary, but nothing is built.
+// linked returns the modules whose packages a user's program links, as go version -m would print them
+// for its binary. Nothing is built.
 func linked(t *testing.T, program string) []string {
 	t.Helper()
 	dir, env := userModule(t, map[string]string{"main.go": program})

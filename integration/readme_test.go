@@ -29,7 +29,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// goBlocks are the Go code blocks of a Markdown text.
+// goBlocks returns the Go code blocks of a Markdown text.
 func goBlocks(markdown string) []string {
 	var blocks []string
 	for _, m := range regexp.MustCompile("(?ms)^```go[^\\S\n]*\n(.*?)^```").FindAllStringSubmatch(markdown, -1) {
@@ -38,7 +38,7 @@ func goBlocks(markdown string) []string {
 	return blocks
 }
 
-// isFile says whether a block is a whole file; else it is a part of one.
+// isFile reports whether a block is a whole file, and not a part of one.
 func isFile(block string) bool {
 	return regexp.MustCompile(`(?m)^package \w+`).MatchString(block)
 }
@@ -60,7 +60,7 @@ func readmeBlocks(t *testing.T) []string {
 	return blocks
 }
 
-// Whole files are compiled as a user would; parts must be found, line for
+// TestREADMECodeCompiles compiles whole files as a user would. Parts of files must be found, line for
 // line, in the examples of some package, which are compiled and run there.
 func TestREADMECodeCompiles(t *testing.T) {
 	files := map[string]string{}
@@ -79,7 +79,7 @@ func TestREADMECodeCompiles(t *testing.T) {
 	}
 }
 
-// fileName is where a user would put a whole file.
+// fileName returns the name that a user would give a whole file.
 func fileName(block string) string {
 	if regexp.MustCompile(`(?m)^func Test\w*\(`).MatchString(block) {
 		return "code_test.go"
@@ -143,7 +143,7 @@ func TestTheFirstProgramOfREADMEEndsWithoutRedis(t *testing.T) {
 	require.Contains(t, string(out), "127.0.0.1:1")
 }
 
-// exampleLines is the code of all example files.
+// exampleLines returns the code of all example files.
 func exampleLines(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -162,7 +162,7 @@ func exampleLines(t *testing.T) string {
 // compiledOnly are the examples that are not run, because they need servers that the tests do not start.
 var compiledOnly = []string{"lock/cluster ExampleNew", "lock/cluster ExampleOpen", "lock/lockgoredis ExampleNewFailover", "lock/sentinel Example", "lock/sentinel ExampleOpen"}
 
-// TestExamplesAreRun: one without an output is not.
+// TestExamplesAreRun: go test does not run an example without an output comment.
 func TestExamplesAreRun(t *testing.T) {
 	var notRun []string
 	count := 0
@@ -191,7 +191,7 @@ func TestExamplesAreRun(t *testing.T) {
 	require.ElementsMatch(t, compiledOnly, notRun)
 }
 
-// normalized is code without its indentation and empty lines.
+// normalized returns code without its indentation and empty lines.
 func normalized(code string) string {
 	var b strings.Builder
 	for line := range strings.Lines(code) {
@@ -202,7 +202,7 @@ func normalized(code string) string {
 	return b.String()
 }
 
-// readmeSection is what stands under a heading of README.md, down to the next.
+// readmeSection returns the text under a heading of README.md, up to the next heading.
 func readmeSection(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "README.md"))
@@ -213,8 +213,8 @@ func readmeSection(t *testing.T, heading string) string {
 	return section
 }
 
-// TestSettingsSayTheirDefaults: the document of lock.Config names each field, in its order, and that
-// of a field the default, if that is a constant.
+// TestSettingsSayTheirDefaults: the comment of lock.Config names each field, in its order, and the comment
+// of a field names its default, if that is a constant.
 func TestSettingsSayTheirDefaults(t *testing.T) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, filepath.Join(moduleRoot(t), "lock", "config.go"), nil, parser.ParseComments)
@@ -263,8 +263,8 @@ func structFields(of reflect.Type) iter.Seq[string] {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// quotedCode yields what stands in backquotes on README.md and the pages to which it links, outside of
-// code blocks, after the page and the line, such as "README.md:7".
+// quotedCode yields the texts in backquotes on README.md and the pages to which it links, outside of
+// code blocks. Before each text it yields the page and the line, such as "README.md:7".
 func quotedCode(t *testing.T) iter.Seq2[string, string] {
 	t.Helper()
 	texts := map[string]string{}
@@ -293,7 +293,7 @@ func quotedCode(t *testing.T) iter.Seq2[string, string] {
 	}
 }
 
-// TestREADMENamesWhatThereIs: the calls in the tables and sentences of the pages are ours.
+// TestREADMENamesWhatThereIs: the calls in the tables and sentences of the pages exist.
 func TestREADMENamesWhatThereIs(t *testing.T) {
 	api, err := os.ReadFile(filepath.Join("testdata", "api.txt"))
 	require.NoError(t, err)
@@ -329,7 +329,7 @@ func TestREADMENamesWhatThereIs(t *testing.T) {
 	require.Greater(t, named, 50, "the expression has found too little")
 }
 
-// readmeValues are what the calls in README.md's tables and sentences are made with.
+// readmeValues declares the variables that the calls in README.md's tables and sentences use.
 const readmeValues = `package calls
 
 import (
@@ -363,8 +363,8 @@ var (
 func _() {
 `
 
-// TestREADMECallsCompile: what stands in backquotes and is one of our calls, or a value of
-// ours, compiles as it stands.
+// TestREADMECallsCompile: each call and each value of this module that stands in backquotes compiles
+// unchanged.
 func TestREADMECallsCompile(t *testing.T) {
 	ours := regexp.MustCompile(`^(client|mu|held|sem|permits|latch|lock|cluster)\.[A-Z]\w*[({]`)
 	var calls strings.Builder
@@ -391,8 +391,8 @@ func TestREADMECallsCompile(t *testing.T) {
 	run(t, dir, env, "go", "build", "-gcflags=-e", ".")
 }
 
-// TestREADMEFiguresAreMeasured: its three rows, and its figures of other libraries that
-// are better, are taken from BENCHMARKS.md.
+// TestREADMEFiguresAreMeasured: the figures in its table, and where it says that other libraries are
+// better, are in BENCHMARKS.md.
 func TestREADMEFiguresAreMeasured(t *testing.T) {
 	measured, err := os.ReadFile(filepath.Join(moduleRoot(t), "bench", "BENCHMARKS.md"))
 	require.NoError(t, err)

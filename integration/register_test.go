@@ -12,11 +12,10 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// The matrix has the rows in which data is lost and the server tells its time: there
-// the register refuses the old holder. This is the other one, which is not promised:
-// where the server's time is not known, a client whose clock is ahead by more than the
-// time between the two acquisitions keeps the higher token when Redis forgets. As long
-// as Redis keeps its data, clocks play no part.
+// TestTokensFollowRedisAndThenTheClocks shows a case that is not promised: the server's time is not
+// known, and Redis loses its data. Then an old holder keeps the higher token if its client's clock
+// was ahead by more than the time between the two acquisitions. As long as Redis keeps its data, clocks
+// do not matter. The matrix of faults has the case in which the server tells its time.
 func TestTokensFollowRedisAndThenTheClocks(t *testing.T) {
 	server := startOwn(t, processes(t))
 	conn := fixture.Dial(t, server)

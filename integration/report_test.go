@@ -20,8 +20,8 @@ const (
 	envReportRows = "WHEELLOCK_REPORT_ROWS"
 )
 
-// TestReportSaysNothingMissedNothingLost checks a report that somebody else
-// had made: the benchmark wants the machine for itself.
+// TestReportSaysNothingMissedNothingLost checks a report that was made before, because
+// the benchmark needs the machine for itself.
 func TestReportSaysNothingMissedNothingLost(t *testing.T) {
 	path := os.Getenv(envReport)
 	if path == "" {
@@ -43,8 +43,7 @@ func TestReportSaysNothingMissedNothingLost(t *testing.T) {
 	}
 }
 
-// reportRows are the objects of a report that are about a driver, however the
-// report nests them.
+// reportRows returns the objects of a report that have a driver, however deep they are nested.
 func reportRows(r io.Reader) ([]map[string]any, error) {
 	var rows []map[string]any
 	var walk func(v any)

@@ -21,13 +21,13 @@ import (
 type starter struct {
 	kind      redistest.Kind
 	start     func(context.Context, redistest.Options) (*redistest.Server, error)
-	available func() error // asked once; nil, or why there are none
-	absent    []error      // what available may say on a machine that has none
-	required  func() bool  // then that is no reason to skip
+	available func() error // returns why there are no such servers; it looks only once
+	absent    []error      // the errors of available on a machine that has no such servers
+	required  func() bool  // reports whether a test must not be skipped for that reason
 }
 
 // starters are the kinds of servers that the tests of this package run on:
-// processes and containers, each where it is to be had.
+// processes and containers, as far as they are available.
 var starters = []starter{
 	{
 		kind: redistest.Process, start: redistest.Start, required: redistest.Required,
@@ -148,8 +148,8 @@ func TestALockOnEachKindOfServer(t *testing.T) {
 	})
 }
 
-// TestAServerThatHangsOrDies on each kind: the holder is told while the server
-// has the key still, and of an empty restart when it is seen.
+// TestAServerThatHangsOrDies on each kind: the holder of a lock on a hung server is told while the
+// server still has the key. After an empty restart the holder is told at its next renewal.
 func TestAServerThatHangsOrDies(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *redistest.Server) {
@@ -161,7 +161,7 @@ func TestAServerThatHangsOrDies(t *testing.T) {
 		c := fixture.ClientOf(t, s, lock.Config{Lease: 8 * time.Second, Margin: 2 * time.Second})
 		other := fixture.ClientOf(t, s, lock.Config{Lease: 15 * time.Second}) // a restart may take seconds
 		held := fixture.Hold(t, c.Mutex("hung").Lock)
-		began, ttl := time.Now(), fixture.PTTL(t, s, "hung") // what is renewed after that lives for longer
+		began, ttl := time.Now(), fixture.PTTL(t, s, "hung") // a renewal after that makes the TTL longer
 		require.NoError(t, s.Pause())
 		fixture.RequireLost(t, held, lock.TrustEnded)
 		require.NoError(t, s.Resume())
