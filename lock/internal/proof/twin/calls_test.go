@@ -9,7 +9,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// draw draws what a random call is given.
+// draw draws the arguments of a random call.
 type draw struct {
 	t   *rapid.T
 	now int64
@@ -29,7 +29,7 @@ func (d *draw) lease() string {
 
 func (d *draw) count() string { return d.of("count", "1", "2", "3") }
 
-// some of the values, perhaps one twice.
+// some draws up to three of the values, perhaps one of them twice.
 func (d *draw) some(values ...string) []string {
 	return rapid.SliceOfN(rapid.SampledFrom(values), 0, 3).Draw(d.t, "some")
 }
@@ -67,7 +67,7 @@ func others(of []string, but string) (out []string) {
 	return out
 }
 
-// counted draws whether a script gets the counter of tokens, and with it the key of clients
+// counted draws the keys of a script: only the lock, or also the token counter, or also the key of clients
 // that receive no messages.
 func (d *draw) counted() []string {
 	all := []string{name, keys.Counter, keys.Polls(name)}
@@ -248,7 +248,7 @@ var families = []family{
 
 var writeFields = []string{client + ":1:2:write", client + ":1:3:write", "d:2:2:write"}
 
-// redissons wait beside ours, more than a release takes out of the line one by one.
+// redissons are waiters of Redisson. They are more than a release removes from the queue one by one.
 var redissons = []string{"java:1", "java:2", "java:3", "java:4", "java:5", "java:6", "java:7", "java:8", "java:9", "java:10"}
 
 func fairKeys() []string {
@@ -289,7 +289,7 @@ func (d *draw) permit() string {
 
 func taken() []string { return []string{name, keys.PermitsTaken(name)} }
 
-// time is one of a client whose clock is the server's.
+// time draws a time between from and to leases after now. The client's clock agrees with the server's.
 func (d *draw) time(from, to int) string {
 	return strconv.FormatInt(d.now+int64(leaseUnit*rapid.IntRange(from, to).Draw(d.t, "time")), 10)
 }

@@ -86,7 +86,8 @@ func semaphoreSet(x *exec) any { return setOnce(x, x.arg(2), x.arg(1)) }
 
 const most = 1<<31 - 1 // Redisson counts with Java's int
 
-// give adds permits and tells it; of a semaphore that must exist, or not.
+// give adds permits and publishes how many are free. If the semaphore must exist and does not, it does
+// nothing. If there would be more than most, it returns tooMany.
 func give(x *exec, mustExist bool, tooMany int64) any {
 	n, told, free := x.integer(1), false, int64(0)
 	done := x.once(x.integer(3), func() int64 {
@@ -145,7 +146,7 @@ func semaphoreUndo(x *exec) any {
 	return taken
 }
 
-// checkSemaphore refuses keys of other sorts.
+// checkSemaphore refuses keys with a value of another type.
 func checkSemaphore(x *exec) {
 	x.counter(x.keys[0])
 	if len(x.keys) > 2 {
@@ -343,8 +344,8 @@ func permitSet(x *exec) any {
 	return done
 }
 
-// find returns the member of an id in hexadecimal digits: its bytes or, of old, their
-// text.
+// find returns the member of an id in hexadecimal digits: its bytes or, from an older version, the
+// digits.
 func (x *exec) find(key, id string) (member string, deadline float64, there bool) {
 	bytes, err := hex.DecodeString(id)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// A Redis is what other packages see of a server: replies as a client reads them, and keys as
-// they are at a time.
+// TestAServerIsAValueThatOthersCanUse: Redis is the exported type. It gives replies as a client reads them,
+// and keys as they are at a given time.
 func TestAServerIsAValueThatOthersCanUse(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	hear := func(channel string) int64 { return int64(len(channel)) }
@@ -62,7 +62,7 @@ func TestAServerIsAValueThatOthersCanUse(t *testing.T) {
 	require.ErrorContains(t, err, "fewer arguments")
 }
 
-// TestOtherClientsOfAServer take locks as they do.
+// TestOtherClientsOfAServer: Enter, Leave and SetNew do what clients of other libraries do.
 func TestOtherClientsOfAServer(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	var r Redis
@@ -100,8 +100,8 @@ func TestKeysCanBeCarriedToAnotherServer(t *testing.T) {
 	require.Equal(t, 999*time.Millisecond, ttl)
 }
 
-// TestAScriptEndsAtAKeyThatHasGoneAhead of its slot, and renewal tells of it. At the server that the slot
-// goes to, the same lock seems to be free.
+// TestAScriptEndsAtAKeyThatHasGoneAhead of its slot, and a renewal returns that error for its key. A server
+// that does not know that the slot is leaving would let a writer in beside a reader.
 func TestAScriptEndsAtAKeyThatHasGoneAhead(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	for _, leaving := range []bool{true, false} {

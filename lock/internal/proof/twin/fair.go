@@ -31,7 +31,7 @@ func (x fair) nth(i int) string {
 	return ""
 }
 
-// lrem takes the first place of a field in the queue away.
+// lrem removes the first place of a field from the queue.
 func (x fair) lrem(field string) { x.remove(x.queue, list, field) }
 
 // leave takes a field out of the queue.
@@ -183,13 +183,13 @@ func fairSign(e *exec) any {
 	return []any{x.pttl(x.lock), x.first(), seen, left}
 }
 
-// farAhead reports whether one has a score of at least so much.
+// farAhead reports whether a waiter has a score of at least limit.
 func (x fair) farAhead(limit float64) bool {
 	e := x.entryOf(x.scores, zset)
 	return e != nil && slices.ContainsFunc(e.pairs, func(p pair) bool { return p.score >= limit })
 }
 
-// wakeFrom is wake for a waiter that gets in line. No waiter before first is woken.
+// wakeFrom is wake by the caller me, which is not woken. It does nothing if nobody waits.
 func (x fair) wakeFrom(first, me string, before float64) {
 	if first != "" {
 		x.wake(x.arg(10), me, before)
@@ -229,7 +229,7 @@ func signAt(sign string, at float64) string {
 	return n + "@" + strconv.FormatFloat(at, 'f', 0, 64) + sign[len(n):]
 }
 
-// timeOf returns when such a sign came, or the time otherwise if there is none.
+// timeOf returns the time in a sign, or otherwise if the sign has none.
 func timeOf(sign string, otherwise float64) float64 {
 	if text, found := strings.CutPrefix(sign[len(digitsOf(sign)):], "@"); found && digitsOf(text) != "" {
 		at, _ := strconv.ParseFloat(digitsOf(text), 64)
@@ -311,7 +311,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 		if i := slices.Index(line, me); i >= 0 {
 			behind = line[i:]
 		} else {
-			behind = nil // somebody has taken me out of the queue, and left my score
+			behind = nil // another client has taken me out of the queue, and left my score
 		}
 		for _, other := range line {
 			signed += int(flag(x.hasField(x.signs, other)))

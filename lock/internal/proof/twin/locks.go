@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// scripts are the twins of the Lua files, by name: the slow and obvious version of
-// what their first lines promise.
+// scripts are the twins of the Lua files, by name: slow and obvious versions of
+// what the first lines of these files promise.
 var scripts = map[string]func(*exec) any{
 	"acquire":           acquire,
 	"reenter":           reenter,

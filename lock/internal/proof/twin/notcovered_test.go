@@ -9,11 +9,11 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TestWhatIsNotCovered tells what can happen although a client keeps all its rules: where the
-// network, or whoever sets the server's clock, does what the documents except.
+// TestWhatIsNotCovered shows what can happen although a client keeps all its rules: if the network, or
+// the server's clock, does something that the documents exclude.
 func TestWhatIsNotCovered(t *testing.T) {
 	const (
-		least   = 5 // the scripts take the server's time in its place
+		least   = 5 // above 1, so the scripts use the server's time in its place
 		minute  = time.Minute
 		field   = "c:1"
 		another = "c:2"

@@ -20,11 +20,11 @@ import (
 )
 
 // The clock of a real server cannot be moved. So time passes there by shortening
-// all TTLs, in steps that never meet a lease: 10 s lie between any end and any
-// moment at which a script runs, and a story in which that much time really passed
+// all TTLs, in steps that never meet an end: at least 5 s lie between any end and any
+// moment at which a script runs. A story in which more than slack has really passed
 // is given up.
 const (
-	leaseUnit = 100_000 // ms; every lease is some of these
+	leaseUnit = 100_000 // ms, as all of these; every lease is a multiple of it
 	timeStep  = 30_000
 	maxSteps  = 9
 	slack     = 4_000 // how much later the real server may be
@@ -33,8 +33,8 @@ const (
 // putEnds are the TTLs of what somebody else has put there: never as long as a lease.
 var putEnds = [...]int64{0, leaseUnit + 5_000, 2*leaseUnit + 5_000}
 
-// wire returns the arguments of a call as the Lua file wants them. It is the one place
-// that knows whether the files have a time after which they refuse: it comes last.
+// wire returns the arguments of a call as the Lua file wants them. If the script has a time limit, that
+// is the last argument.
 func wire(c call) []any {
 	out := []any{len(c.keys)}
 	for _, k := range c.keys {
@@ -202,7 +202,7 @@ func (r *both) run(c call) {
 	after, want, told := run(r.twin, r.now, c, each(1))
 	r.twin = after
 	r.story = append(r.story, fmt.Sprintf("%s %q %q until %d: %v", c.script.Name(), c.keys, c.args, c.notAfter, want))
-	// The server's clock shows what the twin's does.
+	// The script reads the twin's clock in place of the server's.
 	text := strings.ReplaceAll(c.script.Text(), "redis.pcall('time')", fmt.Sprintf("{'%d', '%06d'}", r.now/1000, r.now%1000*1000))
 	text = strings.ReplaceAll(text, "math.max(pttl, 0)", "math.ceil(math.max(pttl, 0) / 5000) * 5000") // as all TTLs are here
 	text = strings.ReplaceAll(text, "redis.pcall('hrandfield', lock, drawn, 'withvalues')", firstText)
@@ -248,7 +248,7 @@ func (r *both) messages() (out []message) {
 	}
 }
 
-// slow reports whether so much time has really passed that TTLs say nothing more.
+// slow reports whether too much real time has passed to compare TTLs.
 func (r *both) slow() bool { return time.Since(r.began) > slack*time.Millisecond }
 
 // dump returns all keys of the server with their values.
@@ -390,7 +390,7 @@ func newBoth(t rapid.TB, conn redis.Conn, heard redis.PubSubConn) *both {
 }
 
 // TestScriptsAreTheirTwins sends random calls to a real server and to the model
-// that the simulation believes in: replies, keys, TTLs and messages are the same.
+// that the simulation uses: replies, keys, TTLs and messages are the same.
 func TestScriptsAreTheirTwins(t *testing.T) {
 	conn, heard := dial(t)
 	for _, f := range families {
@@ -427,7 +427,7 @@ func TestScriptsAreTheirTwins(t *testing.T) {
 						}
 						value := rapid.SampledFrom(f.values).Draw(rt, "value")
 						if k != 0 && strings.Contains(key, "rwlock_timeout") {
-							k, value = text, "1" // whether it is replaced by the same lease is a matter of a millisecond
+							k, value = text, "1" // as scripts write it; chance decides whether they replace one of equal TTL
 						}
 						r.put(key, k, value, putEnds[rapid.IntRange(0, 2).Draw(rt, "px")])
 					default:
@@ -458,8 +458,8 @@ func TestScriptsAreTheirTwins(t *testing.T) {
 	}
 }
 
-// TestAPlaceBesideRedissonsIsItsTwins: random calls seldom stand among waiters of Redisson's for
-// long.
+// TestAPlaceBesideRedissonsIsItsTwins puts waiters among those of Redisson, where random calls seldom
+// leave them for long.
 func TestAPlaceBesideRedissonsIsItsTwins(t *testing.T) {
 	conn, heard := dial(t)
 	signs := map[string]int{}
@@ -499,7 +499,8 @@ func TestAPlaceBesideRedissonsIsItsTwins(t *testing.T) {
 	}
 }
 
-// TestTheClockOfAClientCountsForNothing where the server's is known: it is ten leases ahead or behind.
+// TestTheClockOfAClientCountsForNothing where the server's clock is known. The client's clock is ten
+// leases ahead or behind.
 func TestTheClockOfAClientCountsForNothing(t *testing.T) {
 	conn, heard := dial(t)
 	for _, ahead := range []int64{-10 * leaseUnit, 10 * leaseUnit} {
@@ -523,8 +524,9 @@ func TestTheClockOfAClientCountsForNothing(t *testing.T) {
 	}
 }
 
-// TestAWriterThatNobodyHasLeavesWithItsMode: a reader removes it as a field that is owed, and is
-// not kept out by the mode that the lock had then. A force removes only the fields that it names.
+// TestAWriterThatNobodyHasLeavesWithItsMode: a reader removes the field of such a writer as one that is
+// owed, and the mode that the lock had before does not keep the reader out. A force removes only the
+// fields that it names.
 func TestAWriterThatNobodyHasLeavesWithItsMode(t *testing.T) {
 	conn, heard := dial(t)
 	r := newBoth(t, conn, heard)
@@ -548,10 +550,10 @@ func TestAWriterThatNobodyHasLeavesWithItsMode(t *testing.T) {
 	require.GreaterOrEqual(t, r.twin.entryAt(name, r.now).find(next), 0)
 }
 
-// TestACounterOfTokensHasNoEnd: whoever has given it a TTL. If it ended, tokens would fall. The
-// tokens of Redisson's counter, which knows no time, would fall to 1. So minting takes the TTL away,
-// even if it is refused because the counter is at its end. Scripts that ask first whether it is at
-// its end change nothing.
+// TestACounterOfTokensHasNoEnd: if somebody has given the counter a TTL, minting removes it. If the
+// counter expired, tokens would fall. The tokens of Redisson's counter, which uses no clock, would fall
+// to 1. Minting removes the TTL even if it is refused because the counter is exhausted. Scripts that
+// look first whether it is exhausted change nothing.
 func TestACounterOfTokensHasNoEnd(t *testing.T) {
 	conn, heard := dial(t)
 	const end, field, next = "9007199254740990", "c:1:1", "c:1:2"
@@ -563,7 +565,7 @@ func TestACounterOfTokensHasNoEnd(t *testing.T) {
 	}
 	for story, c := range map[string]struct {
 		call   call
-		stands bool // at its end the counter keeps its TTL
+		stands bool // an exhausted counter keeps its TTL
 	}{
 		"a lock is taken":          {call: call{script: script.Acquire, keys: []string{name, keys.Counter}, args: []string{next, "100000", "1048576"}}},
 		"a token is minted":        {call: call{script: script.Token, keys: []string{keys.Counter}, args: []string{"1"}}},
@@ -588,15 +590,15 @@ func TestACounterOfTokensHasNoEnd(t *testing.T) {
 	}
 }
 
-// put is what somebody else has at a key.
+// put is a value at a key that no script has made.
 type put struct {
 	key   string
 	kind  kind
 	value string
 }
 
-// TestARefusedScriptChangesNothing: whatever somebody else has at one of its keys, a
-// script finds it before its first change.
+// TestARefusedScriptChangesNothing: a script that finds a wrong value at one of its keys finds
+// it before its first change.
 func TestARefusedScriptChangesNothing(t *testing.T) {
 	conn, heard := dial(t)
 	const field, other = "c:1:1", "c:1:2"

@@ -20,7 +20,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
-// states are those in which a server refuses writes: the commands that begin and end them.
+// states are the states in which a server refuses writes, each with the commands that begin and end it.
 var states = map[string][2]string{
 	"READONLY":   {"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"},
 	"NOREPLICAS": {"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
@@ -29,7 +29,7 @@ var states = map[string][2]string{
 }
 
 // growing are the scripts that full memory may refuse. The others release, extend or delete
-// something, or keep a place: for them memory that is out must not matter.
+// something, or keep a place. Full memory must not stop them.
 var growing = strings.Fields(`acquire handoff guard token rw_read rw_write semaphore_set semaphore_take latch_set permit_set permit_take`)
 
 // cannotSave makes the server fail to save its data.
@@ -56,10 +56,10 @@ func unchanged(before, after []entry) bool {
 	return (&server{before}).String() == (&server{after}).String()
 }
 
-// TestARefusalForTheServersStateHasChangedNothing: whatever is there, a script that ends with one of
-// these codes, but for OOM, has written nothing before. So package pipe may take them for replies that
-// nothing ran. And full memory refuses no release and no extension. With -v it prints how often each
-// script was refused.
+// TestARefusalForTheServersStateHasChangedNothing: whatever the keys have, a script that ends with one of
+// these codes except OOM has written nothing before. So package pipe may conclude from them that nothing
+// ran. Full memory refuses no release and no extension. With -v the test prints how often each script was
+// refused.
 func TestARefusalForTheServersStateHasChangedNothing(t *testing.T) {
 	s := fixture.Server(t)
 	cannotSave(t, s)

@@ -20,7 +20,7 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// keepText returns {key, what RESTORE needs, TTL} of all keys.
+// keepText returns the arguments of RESTORE for all keys: {key, TTL, dump}.
 const keepText = `
 local out = {}
 for _, key in ipairs(redis.call('keys', '*')) do
@@ -50,7 +50,7 @@ var redisCommands = strings.Fields(`decr decrby del exists get getset hdel hexis
 	incrby lindex linsert llen lpop lrange lrem persist pexpire pttl publish rpush set zadd zcard zcount zmscore zrange
 	zrangebyscore zrem zscore`)
 
-// limited returns connections of users who may call all commands but one.
+// limited returns, by command, the connection of a user who may call all other commands.
 func limited(t *testing.T, s *redistest.Server) map[string]redis.Conn {
 	fixture.NeedAbilities(t, redistest.ChannelRights)
 	all := map[string]redis.Conn{}
@@ -83,13 +83,13 @@ func nothing(c call, now int64, one, other []entry) bool {
 			return false
 		}
 		if c.args[5] != "" || c.args[12] != "0" {
-			given = append(given, c.args[0]) // it may have the place of its earlier attempt, and gives up its own when it leaves
+			given = append(given, c.args[0]) // it may have the place of its earlier attempt, and gives it up when it leaves
 		}
 	}
 	readable := func(all []entry) string {
 		all = slices.Clone(all)
 		if i := slices.IndexFunc(all, func(e entry) bool { return e.key == name && e.kind == text }); i >= 0 && c.script == script.PermitTake {
-			// None is lost: all are free, or taken.
+			// No permit is lost: each is free or taken.
 			n, _ := strconv.Atoi(all[i].text)
 			for _, e := range all {
 				if e.kind == zset {
@@ -114,7 +114,7 @@ func nothing(c call, now int64, one, other []entry) bool {
 		reads := slices.ContainsFunc(all, func(e entry) bool { return e.key == name && e.find(own) >= 0 })
 		all = slices.DeleteFunc(all, func(e entry) bool {
 			if e.key == keys.RWReader(name, own) && !reads {
-				return true // by itself it is nothing
+				return true // a timeout without a field means nothing
 			}
 			for _, field := range given {
 				if e.key == keys.RWReader(name, field) || e.key == keys.RWWriters(name) && ofWriter(field) {
@@ -146,13 +146,13 @@ func places(all []entry) bool {
 	return slices.Equal(of[0], of[1]) && slices.Equal(of[0], of[2])
 }
 
-// harmless are what a script may do or leave without a right to these commands.
+// harmless says, by script and missing right, why it may do something else without that right.
 var harmless = map[string]string{
 	"handoff without pttl":      "who tries is not known, so the lock is handed over, or released",
 	"fair_take without pexpire": "who may set no TTL stands nowhere; a hold that is there stays",
 }
 
-// keep returns a function that brings back what the server has.
+// keep returns a function that restores the present keys of the server.
 func (r *both) keep() func() {
 	kept, err := redis.Values(r.do("EVAL", keepText, 0), nil)
 	require.NoError(r.t, err)

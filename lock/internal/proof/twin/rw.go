@@ -54,8 +54,8 @@ func (x *rw) lives(p pair) bool {
 	return false
 }
 
-// bury removes dead fields of a crowd as long as all that it draws are dead. The server
-// draws at random; the test has it draw the first.
+// bury removes dead fields of a crowd as long as all fields that it draws are dead. A real server
+// draws at random. The test replaces that, so that the server also draws the first fields.
 func (x *rw) bury(gone []string) {
 	mode, _ := x.hget(x.key, "mode")
 	for x.seen < inAll && (mode == "read" || mode == "write") && x.crowded(gone) {

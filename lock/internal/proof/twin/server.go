@@ -112,12 +112,12 @@ func run(s *server, now int64, c call, hear func(channel string) int64) (after *
 			if !ok {
 				panic(p)
 			}
-			after, reply, published = s, r, nil // a script that is refused changes nothing,
+			after, reply, published = s, r, nil // a refused script changes nothing, with two exceptions
 			switch {
-			case x.exhausted != "": // but that an exhausted counter has no TTL any more,
+			case x.exhausted != "": // it has removed the TTL of an exhausted counter
 				after = s.clone(now)
 				after.entryAt(x.exhausted, now).end = 0
-			case r == nonLocal: // or what it had done before it met a key that had gone
+			case r == nonLocal: // it has run until it met a key that is at the other server
 				after, published = x.s, x.messages
 			}
 		}
@@ -414,7 +414,7 @@ var (
 )
 
 // least returns the least token: ARGV[i], or a token from the server's clock if the script knows
-// the clock. Without a clock, the least token is 1.
+// the clock. A least token of 1 stays, because it belongs to a counter of Redisson, which uses no clock.
 func (x *exec) least(i int) float64 {
 	least, ok := x.number(i)
 	switch {
@@ -462,7 +462,7 @@ func (x *exec) tokens(key string, floor float64, i int) []any {
 	return no(first, more)
 }
 
-// isFar reports whether a token is so far ahead of the time that none is reserved there.
+// isFar reports whether a token is too far ahead of the time to be reserved.
 func (x *exec) isFar(token int64, floor float64) bool {
 	return float64(token)-floor > 10485
 }
