@@ -23,11 +23,11 @@ import (
 type cables struct {
 	// immutable
 	connect func(ctx context.Context) (net.Conn, error) // to the server
-	slowest time.Duration                               // an ordinary way takes at most so long
+	slowest time.Duration                               // the longest transmission time without a fault
 
 	mu     sync.Mutex // guards what follows
 	rng    *rand.Rand
-	down   time.Time // until then nobody connects
+	down   time.Time // until then every dial fails
 	silent time.Time // until then nothing arrives, in either direction
 	conns  map[*conn]bool
 	healed bool // nothing is slow or fails any more
@@ -123,16 +123,16 @@ func (n *cables) cut(d, late time.Duration) {
 	}
 }
 
-// fall makes the network silent for so long.
+// fall makes the network silent for d.
 func (n *cables) fall(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if until := time.Now().Add(d); until.After(n.silent) { // what was sent in a longer one arrives after that
+	if until := time.Now().Add(d); until.After(n.silent) { // a shorter silence does not end a longer one
 		n.silent = until
 	}
 }
 
-// troubled reports whether a request may have failed not long ago.
+// isTroubled reports whether a request may have failed not long ago.
 func (n *cables) isTroubled() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,7 +140,7 @@ func (n *cables) isTroubled() bool {
 	return now.Before(n.down) || now.Before(n.silent)
 }
 
-// heal ends all that is wrong.
+// heal ends all faults of the network, for good.
 func (n *cables) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,13 +152,13 @@ type conn struct {
 	net.Conn // to the server
 
 	cables *cables
-	sent   chan parcel   // what is under way to the server
+	sent   chan parcel   // data on its way to the server
 	ended  chan struct{} // closed when the connection has failed or was closed
 
 	mu       sync.Mutex // guards what follows
 	over     bool
 	deadline time.Time     // of reads, as the client has set it
-	late     time.Duration // so much later arrives what is under way at the end; never if negative
+	late     time.Duration // how much later data arrives that is in flight at the end; never if negative
 }
 
 type parcel struct {

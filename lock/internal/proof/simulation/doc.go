@@ -3,11 +3,12 @@
 //
 // # What is done
 //
-// Weave writes an overlay for the go command. The overlay changes the product only in these points.
+// Weave writes an overlay for the go command. The overlay changes the product mainly in these points.
 // Every sync.Mutex of the packages lock and renewal is one of package points. There a goroutine
 // stops before it locks and after it has unlocked, unless it holds another mutex. A goroutine that
 // was woken stops before it goes on. Goroutines have names. The scheduler chooses among the ready
-// cases of a select. The product has no code for the simulation. The scheduler lets one goroutine
+// cases of a select, and other random choices depend on the seed. The product has no code for the
+// simulation. The scheduler lets one goroutine
 // run, waits until every other goroutine in the bubble of testing/synctest is blocked, and chooses
 // again.
 //
@@ -45,7 +46,7 @@
 //   - readers wait for a writer that has the lock or wants it, and for nothing else
 //   - a Keeper calls Taken and Ended in turn, at once, and keeps no more than Most or its share
 //   - a name that is dropped ends, and so do all names at Close of a Keeper
-//   - a Keeper asks little while its server cannot be reached
+//   - a Keeper sends few requests while its server cannot be reached
 //   - after the faults each name is kept by one Keeper that wants it, if one has room
 //   - nothing is left at the end
 //

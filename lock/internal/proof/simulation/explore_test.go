@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/integration/points"
 )
 
-// explored are small worlds. All orders that differ from the first by a few delays are simulated.
+// explored are small worlds of which all orders are simulated that differ from the first by a few delays.
 var explored = map[string]scenario{
 	"three callers, a release and a loss": {
 		Clients: []settings{{Connections: 1}}, Objects: []kind{mutex},
@@ -127,7 +127,7 @@ var explored = map[string]scenario{
 	},
 }
 
-// explore simulates orders of a scenario, and says how many.
+// explore simulates orders of a scenario, and prints how many.
 func explore(t *testing.T, o order, failed func(story string)) {
 	s := *o.Scenario
 	s.Small, s.Plan = true, points.Plan{InOrder: true}
@@ -187,7 +187,7 @@ func TestAllOrdersOfSmallWorlds(t *testing.T) {
 	}
 }
 
-// inParts has two workers do an order, each a part of it.
+// inParts runs an order on two workers, each with a part of it.
 func inParts(t *testing.T, program string, o order) []result {
 	results := make([]result, 2)
 	var all sync.WaitGroup

@@ -29,21 +29,21 @@ type slots struct {
 	stores []*store
 	spread bool // neighbouring slots are of different stores
 
-	mu   sync.Mutex // guards what follows; locked behind those of stores
-	at   map[int]int
-	goes map[int]int           // where a slot goes that is moved key by key
-	came map[arrival]time.Time // when it began to go to a store last
+	mu   sync.Mutex            // guards what follows; locked after the mutexes of stores
+	at   map[int]int           // by slot that was moved, its store
+	goes map[int]int           // by slot that is being moved key by key, the store to which it goes
+	came map[arrival]time.Time // when a slot last began to move to a store key by key
 }
 
 type arrival struct{ slot, store int }
 
-// of is the number of the store that has a slot.
+// of returns the number of the store that has a slot.
 func (s *slots) of(slot int) int {
 	from, _, _ := s.moving(slot)
 	return from
 }
 
-// moving is of, and says whether the slot is moved key by key now, and where to.
+// moving is of, and also reports whether the slot is being moved key by key, and where to.
 func (s *slots) moving(slot int) (from, to int, moving bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *slots) moving(slot int) (from, to int, moving bool) {
 	return s.first(slot), to, moving
 }
 
-// first is the number of the store that has a slot at first.
+// first returns the number of the store that has a slot at first.
 func (s *slots) first(slot int) int {
 	if s.spread {
 		return slot % len(s.stores)
@@ -62,9 +62,9 @@ func (s *slots) first(slot int) int {
 	return slot * len(s.stores) / slotsOfCluster
 }
 
-// elsewhereLocked is the error of a request for keys of one slot that are not all here: that the
-// slot is another store's; that it is being moved, and its keys have gone, or are not there yet;
-// or that some are here and some are not. asking: the request came behind ASKING.
+// elsewhereLocked returns the error for a request whose keys, all of one slot, are not all here: MOVED if
+// another store has the slot, ASK if all keys have gone while the slot is being moved, and TRYAGAIN if
+// only some are here. asking says that the request came after ASKING.
 func (s *store) elsewhereLocked(names []any, asking bool) error {
 	slot := keys.Slot(fmt.Sprint(names[0]))
 	from, to, moving := s.cluster.moving(slot)
@@ -89,13 +89,13 @@ func (s *store) elsewhereLocked(names []any, asking bool) error {
 	return redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")
 }
 
-// underWay is longer than a request is on its way.
+// underWay is longer than a request can be in flight.
 const underWay = 5 * time.Second
 
-// begin says that the slot of a key goes to a store, key by key. It returns false if it is there, or
-// is on its way, or went to that store not long ago: a request that was sent there behind ASKING, and
-// comes after the slot has gone elsewhere and comes anew, is answered although its key is not there yet.
-// No server can know that, and no client.
+// begin begins to move the slot of a key to a store, key by key. It returns false if the slot is there,
+// or is being moved, or began to move to that store not long ago. Otherwise a late request after an
+// earlier ASKING could arrive while the slot moves there again, and would be answered although its key
+// is not there yet. No server and no client can notice that.
 func (s *slots) begin(key string, to int) bool {
 	slot := keys.Slot(key)
 	from, _, moving := s.moving(slot)
@@ -143,7 +143,7 @@ func (s *slots) carry(slot int, rng *rand.Rand) bool {
 	return false
 }
 
-// unsubscribe ends the sharded subscriptions of a slot that has gone.
+// unsubscribe ends the sharded subscriptions of a slot that another store has now.
 func (s *store) unsubscribe(slot int) {
 	type ended struct {
 		c       listener
@@ -194,7 +194,7 @@ type fleet struct {
 
 	// immutable after Connect
 	cfg    network.Config
-	router *servers.Router // finds none
+	router *servers.Router // it finds no server
 	ctx    context.Context
 	cancel context.CancelFunc
 	hint   chan struct{} // that the layout is old
@@ -246,7 +246,7 @@ func (f *fleet) Connect(cfg network.Config) (network.Network, error) {
 	return f, nil
 }
 
-// follow learns of slots that have moved: when one was met, and from time to time.
+// follow learns which slots have moved: after a redirection, and from time to time.
 func (f *fleet) follow() {
 	for {
 		timer := time.NewTimer(lease / 2)
@@ -280,7 +280,7 @@ func (f *fleet) follow() {
 	}
 }
 
-// to is the link to the store that has a key, as far as is known.
+// to returns the link to the store that has a key, as far as the client knows.
 func (f *fleet) to(key string) *link {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -291,7 +291,8 @@ func (f *fleet) to(key string) *link {
 	return f.links[f.slots.first(slot)]
 }
 
-// moved reads where a store says that a key is; nil if err says nothing of it.
+// moved returns the link to which the error MOVED redirects, or nil for any other error. It records the
+// new place of the slot.
 func (f *fleet) moved(err error) *link {
 	said, ok := err.(redis.Error)
 	if !ok || !strings.HasPrefix(string(said), "MOVED ") {
@@ -310,7 +311,8 @@ func (f *fleet) moved(err error) *link {
 	return f.links[to]
 }
 
-// elsewhere is what a store says of a key that it has not got. A node of a Cluster says an address.
+// elsewhere returns the redirection of a store that does not have a key. It has the number of the right
+// store, where a real node would give an address.
 func elsewhere(how string, slot, to int) error {
 	return redis.Error(fmt.Sprintf("%s %d %d", how, slot, to))
 }

@@ -68,13 +68,14 @@ type visit struct {
 	ctx context.Context
 
 	// guarded by world.mu
-	runs  bool      // Taken does
+	runs  bool      // Taken has not returned
 	ends  bool      // Ended was called
-	sleep bool      // one of them sleeps
+	sleep bool      // Taken or Ended sleeps
 	over  time.Time // when the oracle saw first that the hold has ended
 }
 
-// setting is what several goroutines set, which is known while no call is under way.
+// setting is a value that several goroutines set. It is known if no call is under way, and the last calls
+// did not overlap.
 type setting struct {
 	value   int
 	under   int // calls under way
@@ -94,7 +95,7 @@ func (s *setting) end(value int) {
 	}
 }
 
-// is reports whether the value is known, and is that one.
+// is reports whether the setting is known to have this value.
 func (s *setting) is(value int) bool { return s.known && s.value == value }
 
 // newHousekeeper makes the Keeper of a client.
@@ -149,7 +150,7 @@ func (k *housekeeper) onTaken(ctx context.Context, name string, held *lock.Held)
 	w.mu.Unlock()
 }
 
-// sleep is what a function of the program does.
+// sleep sleeps for Slow, as a slow callback of a program.
 func (k *housekeeper) sleep(v *visit) {
 	if k.how.Slow == 0 {
 		return
@@ -266,8 +267,9 @@ func (k *housekeeper) leave(within time.Duration) {
 	}
 }
 
-// keepers is called when no goroutine continues before some time has passed. It checks that what must
-// be told is told, and what is asked of a server that cannot be reached.
+// keepers is called when no goroutine continues before some time has passed. It checks that Ended was
+// called for each hold that has ended, that dropped names are not kept, and that Most is kept. It also
+// calls few for each Keeper.
 func (w *world) keepers() {
 	for _, c := range w.clients {
 		k := c.keeper
@@ -295,7 +297,7 @@ func (w *world) keepers() {
 			default:
 			}
 			if over && g.visit.over.IsZero() {
-				g.visit.over = time.Now() // the oracle may have looked at its end first
+				g.visit.over = time.Now() // the hold may have ended in this moment, so Ended may still come
 			}
 			switch {
 			case over && g.visit.over.Equal(time.Now()):
@@ -320,8 +322,8 @@ func (w *world) keepers() {
 	}
 }
 
-// few checks that a Keeper asks little while no server can be reached. Until 8 tries have failed all
-// names may be tried. Then there are pauses of at least 75 ms, which grow twofold.
+// few checks that a Keeper sends few requests while no server can be reached. Until 8 tries have failed,
+// all names may be tried. Then there are pauses of at least 75 ms, each twice as long as the last.
 func (k *housekeeper) few() {
 	w, now := k.world, time.Now()
 	st, names := k.Stats(), len(w.objects)
@@ -362,8 +364,8 @@ func (l *link) unreachable() bool {
 	return now.Before(l.down) || now.Before(l.silent)
 }
 
-// allKept is called when nothing is in the way of anybody any more. It lets some time pass, and checks
-// that each name is kept by one Keeper that wants it, unless all of these keep as many as they may.
+// allKept is called after all faults have ended. It lets some time pass, and checks that each name is
+// kept by one Keeper that wants it, unless all Keepers that want it keep as many names as they may.
 func (w *world) allKept() {
 	var open []*housekeeper
 	n := 0
@@ -381,7 +383,7 @@ func (w *world) allKept() {
 	if len(open) == 0 {
 		return
 	}
-	for _, k := range open { // what two calls set at once
+	for _, k := range open { // sets again the values that are not known
 		for i, o := range w.objects {
 			if !k.wanted[o].known {
 				k.keep(act{Do: wants, Object: i, Count: 1})
@@ -458,7 +460,7 @@ func (w *world) allKept() {
 	}
 }
 
-// keepers makes a scenario one of Keepers of some names.
+// keepers turns a scenario into one in which clients have Keepers.
 func (d drawer) keepers(s *scenario) {
 	d.weights[wants], d.weights[drops], d.weights[bounds], d.weights[leaves] = 6, some(d, 0, 3, 6), some(d, 0, 0, 3), some(d, 0, 0, 1)
 	d.weights[locks], d.weights[closes] = some(d, 0, 2, 8), some(d, 0, 0, 0, 1)

@@ -33,14 +33,14 @@ import (
 type link struct {
 	name    string
 	store   *store
-	slowest time.Duration // an ordinary way takes at most so long
-	fleet   *fleet        // of a Cluster; nil without
+	slowest time.Duration // the longest transmission time without a fault
+	fleet   *fleet        // of a Cluster; nil without a Cluster
 
 	// immutable after Connect
 	cfg        network.Config
 	ctx        context.Context
 	cancel     context.CancelFunc
-	router     *servers.Router // finds none
+	router     *servers.Router // it finds no server
 	subscriber *pubsub.Subscriber
 	leases     *renewal.Lane
 	wg         sync.WaitGroup
@@ -49,16 +49,16 @@ type link struct {
 
 	mu     sync.Mutex // guards what follows; never held at a point
 	rng    *rand.Rand
-	down   time.Time // until then nobody connects
+	down   time.Time // until then every dial fails
 	silent time.Time // until then nothing arrives, in either direction
 	healed bool
 	no     time.Time        // until then the server refuses most scripts to this client
-	ahead  time.Duration    // what is known of the server's clock
-	conns  map[int]*channel // for commands, and one for each dispatcher
-	made   int              // connections
-	waits  int              // for answers
+	ahead  time.Duration    // by how much the server's clock is ahead, as far as the client knows
+	conns  map[int]*channel // the open connections for requests, by their slots
+	made   int              // how many connections were made
+	waits  int              // how many waits for answers began
 	said   *network.Refusal
-	heard  []*messages // that are open
+	heard  []*messages // the open connections for messages
 	closed error
 }
 
@@ -140,8 +140,8 @@ func (l *link) Ahead() time.Duration {
 	return l.ahead
 }
 
-// learn asks the server for its time, as each connection does that is new, or was told that a
-// request came late.
+// learn asks the server for its time, as a connection does when it is new, or when a request came
+// late.
 func (l *link) learn() {
 	ahead := l.store.clock()
 	l.mu.Lock()
@@ -149,15 +149,15 @@ func (l *link) learn() {
 	l.ahead = ahead
 }
 
-// forbid has the server refuse scripts for so long.
+// forbid makes the server refuse most scripts to this client for d.
 func (l *link) forbid(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.no = time.Now().Add(d)
 }
 
-// refuses reports whether the server refuses a script now. What a lock is given back by it does
-// not: a user without that right would only wait for leases to end.
+// refuses reports whether the server refuses a script now. It never refuses a script that gives a lock
+// back, because a user without the right to it would only wait for leases to end.
 func (l *link) refuses(s *script.Script) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,7 +227,7 @@ func (l *link) cut(d, late time.Duration) {
 func (l *link) fall(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if until := time.Now().Add(d); until.After(l.silent) { // what was sent in a longer one arrives after that
+	if until := time.Now().Add(d); until.After(l.silent) { // a shorter silence does not end a longer one
 		l.silent = until
 	}
 }
@@ -239,7 +239,7 @@ func (l *link) heal() {
 	l.healed, l.down, l.silent, l.no = true, time.Time{}, time.Time{}, time.Time{}
 }
 
-// troubled implements trouble.
+// isTroubled implements trouble.
 func (l *link) isTroubled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,7 +261,7 @@ func (l *link) way() time.Duration {
 	return max(d, time.Until(l.silent))
 }
 
-// connection returns the one of that number, a new one if it has none.
+// connection returns the connection of a slot. It makes one if there is none.
 func (l *link) connection(i int) (c *channel, made bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,7 +282,7 @@ func (l *link) connection(i int) (c *channel, made bool, err error) {
 	return c, true, nil
 }
 
-// drop takes a connection out of use that somebody has waited for in vain.
+// drop takes a connection out of use after a wait for its answer has timed out.
 func (l *link) drop(c *channel, why error) {
 	l.mu.Lock()
 	if l.conns[c.slot] == c {
@@ -296,20 +296,20 @@ func (l *link) drop(c *channel, why error) {
 type request struct {
 	call wire.Call
 	late func(pipe.Answer)
-	due  time.Time // to arrive, and then to be answered
-	last time.Time // by the server's clock; zero: without a limit
+	due  time.Time // when it arrives, and then when its answer does
+	last time.Time // its time limit by the server's clock; zero: none
 
 	mu     sync.Mutex // guards what follows
 	answer pipe.Answer
-	left   bool          // nobody waits
+	left   bool          // its caller does not wait any more
 	done   chan struct{} // closed when it is answered
 	over   bool
-	on     *channel // over which it was sent last
-	hops   int      // servers that did not have its key
-	renews bool     // it is a renewal's, which goes nowhere else
+	on     *channel // the connection over which it was sent last
+	hops   int      // how many redirections it has followed
+	renews bool     // it is a renewal, which follows no redirection
 }
 
-// complete hands the answer to whoever wants it.
+// complete sets the answer. If the caller has left, it passes the answer to late.
 func (r *request) complete(reply any, err error) {
 	r.mu.Lock()
 	if r.over {
@@ -333,7 +333,7 @@ func (r *request) complete(reply any, err error) {
 	}
 }
 
-// leave notes that the caller waits no longer. It returns false if the answer has come.
+// leave records that the caller does not wait any more. It returns false if the answer has come.
 func (r *request) leave() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -344,7 +344,7 @@ func (r *request) leave() bool {
 	return true
 }
 
-// stamp notes when it is sent, and until when it may be carried out.
+// stamp sets the time at which r is sent, and until when it may be carried out.
 func (l *link) stamp(r *request) {
 	now := time.Now()
 	r.answer.Stamp = now
@@ -455,7 +455,7 @@ func (l *link) await(ctx context.Context, c *channel, r *request) pipe.Answer {
 	return r.answer
 }
 
-// apart is a time that differs from call to call, and is shorter than anything that matters.
+// apart returns a time that differs from call to call, and is too short to matter.
 func (l *link) apart() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -468,7 +468,7 @@ var errTimeout = errors.New("i/o timeout")
 // Post implements network.Sender.
 func (l *link) Post(key string, call wire.Call, late func(pipe.Answer)) { l.post(key, call, late, 0) }
 
-// post is Post of a call that came late so often.
+// post is Post of a call that came late lates times before.
 func (l *link) post(key string, call wire.Call, late func(pipe.Answer), lates int) {
 	again := func(a pipe.Answer) {
 		if _, isLate := pipe.Lateness(a.Err); isLate && lates < maxLates {
@@ -486,7 +486,7 @@ func (l *link) post(key string, call wire.Call, late func(pipe.Answer), lates in
 	l.wg.Add(1)
 	points.Go(fmt.Sprintf("%s waits %d", l.name, l.apart()), func() {
 		defer l.wg.Done()
-		l.await(l.ctx, c, r) // the connection fails if nothing is answered
+		l.await(l.ctx, c, r) // it makes the connection fail if no answer comes
 	})
 }
 
@@ -531,7 +531,7 @@ func (l *link) Renew(ctx context.Context, b *renewal.Batch) {
 	}
 }
 
-// renewal is the call that renews one lease.
+// renewal returns the call that renews one lease.
 func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
 	o := b.Owner(i).(renewer.Owner)
 	lease := b.TTL().Milliseconds()
@@ -549,7 +549,7 @@ func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
 	return wire.Call{Script: script.Renew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), lease, l.cfg.ID+":", field)}
 }
 
-// other is where r goes that was answered so, because its key is there; nil if it was answered.
+// other returns the link to which the answer err redirects r, or nil if r goes nowhere else.
 func (l *link) other(r *request, err error) *link {
 	if l.fleet == nil || r.renews || r.hops == 5 {
 		return nil
@@ -568,7 +568,7 @@ type channel struct {
 
 	mu   sync.Mutex // guards what follows
 	why  error
-	late time.Duration // so much later arrives what is under way at the end; never if negative
+	late time.Duration // how much later requests arrive that are in flight at the end; never if negative
 }
 
 // end makes the connection fail.
@@ -642,8 +642,8 @@ func (c *channel) arrive(r *request) {
 	}
 }
 
-// failed returns why the connection has failed, nil if it has not. Its requests in flight arrive late
-// later, or never if late is negative.
+// failed returns why the connection has failed, or nil. Its requests in flight arrive by late later, or
+// never if late is negative.
 func (c *channel) failed() (late time.Duration, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -653,7 +653,7 @@ func (c *channel) failed() (late time.Duration, why error) {
 // return_ takes answers back, in order.
 func (c *channel) return_() {
 	for r := range c.back {
-		points.Here("is on its way back") // who has sent it goes on
+		points.Here("is on its way back") // the sender goes on
 		timer := time.NewTimer(time.Until(r.due))
 		select {
 		case <-timer.C:
@@ -710,7 +710,7 @@ func (l *link) listen(context.Context) (redis.Conn, uint32, error) {
 	return c, 0, nil
 }
 
-// push has something sent to the client.
+// push sends something to the client, which arrives after a transmission time.
 func (c *messages) push(kind, channel string, what any) {
 	p := push{[]any{[]byte(kind), []byte(channel), what}, time.Now().Add(c.link.way())}
 	select {

@@ -41,7 +41,7 @@ func (s *named) failOver() {
 
 const errReplica = redis.Error("READONLY You can't write against a read only replica.")
 
-// removeNothing is HDEL of a field that nothing has.
+// removeNothing answers HDEL of a field that does not exist.
 func (s *store) removeNothing() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *store) removeNothing() any {
 // readLocked carries out a script on a replica. Only a try that takes nothing writes nothing.
 func (s *store) readLocked(sc *script.Script, count int, args []any, last time.Time) (any, error) {
 	now := s.nowLocked()
-	s.redis.Delete(now, "") // what has ended is gone
+	s.redis.Delete(now, "") // it removes the expired keys
 	after := s.redis
 	reply, _, err := after.Run(now, sc, count, args, last, false, s.hearLocked)
 	if !sc.Acquires() || after.String() != s.redis.String() {

@@ -21,9 +21,9 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// nodes are the servers of a Cluster, which speak to whole clients: with MOVED, ASK and TRYAGAIN
-// while a slot is moved key by key, and with the messages of shards, whose subscriptions end when
-// their slot goes. Behind their words they are stores, so no Lua runs.
+// nodes are the servers of a Cluster for whole clients, which speak RESP. They answer MOVED, ASK and
+// TRYAGAIN while a slot is moved key by key. They have sharded pub/sub, and end its subscriptions when
+// the slot leaves. Each node is a store, so no Lua runs.
 type nodes struct {
 	*small
 	running sync.WaitGroup // goroutines of connections
@@ -39,7 +39,7 @@ func newNodes(seed uint64, slowest time.Duration, servers int) *nodes {
 	return &nodes{small: stores, conns: map[*nodeConn]bool{}, loaded: map[int]map[string]bool{}}
 }
 
-// address is where a node is.
+// address returns the address of a node.
 func address(node int) string { return fmt.Sprintf("node%d:6379", node) }
 
 // client makes a client that discovers the nodes by asking them.
@@ -88,7 +88,7 @@ func (s *nodes) connect(node int) net.Conn {
 	return there
 }
 
-// knows reports whether a node has the text of a script, and gives it to the node.
+// knows reports whether a node had the text of a script, which it has from now on.
 func (s *nodes) knows(node int, sha string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ type nodeConn struct {
 	once  sync.Once
 	ended chan struct{}
 
-	asking     bool // of the goroutine that reads
+	asking     bool // the last command was ASKING; only read uses it
 	subscribed bool
 }
 
@@ -260,13 +260,13 @@ func (c *nodeConn) addressed(said string) string {
 	return said
 }
 
-// redirection reads what elsewhere has written.
+// redirection reads a redirection that elsewhere has made.
 func redirection(said string) (how string, slot, to int, ok bool) {
 	n, _ := fmt.Sscanf(said, "%s %d %d", &how, &slot, &to)
 	return how, slot, to, n == 3 && (how == "MOVED" || how == "ASK")
 }
 
-// subscribe subscribes to channels, or not any more.
+// subscribe subscribes to channels, or ends their subscriptions.
 func (c *nodeConn) subscribe(command string, channels []string) {
 	c.subscribed = true
 	for _, channel := range channels {
@@ -289,7 +289,7 @@ func (c *nodeConn) subscribe(command string, channels []string) {
 	}
 }
 
-// cluster says which node has which slots.
+// cluster answers a command CLUSTER.
 func (c *nodeConn) cluster(what string) {
 	switch strings.ToUpper(what) {
 	case "SLOTS":
@@ -312,7 +312,7 @@ func (c *nodeConn) cluster(what string) {
 
 const slotsOfCluster = 16384
 
-// inRESP is a reply as it goes over the wire.
+// inRESP returns a reply as it goes over the wire.
 func inRESP(reply any) string {
 	switch v := reply.(type) {
 	case nil:

@@ -104,8 +104,8 @@ func (w *world) checkExclusive(grants []*grant) {
 	}
 }
 
-// checkTold checks that the holder was told when trust in its hold has ended. To tell it may take a tick
-// or two of the wheel.
+// checkTold checks that the holder was told when trust in its hold has ended. That may take a tick or two
+// of the wheel.
 func (w *world) checkTold(g *grant, now, lastStanding time.Time) {
 	end := g.held.Deadline()
 	if end.Before(g.ends) { // a member of a RedLock is lost, so the ends of others count

@@ -58,7 +58,7 @@ func Rewrite(name string, text []byte, mutexes bool) ([]byte, int, error) {
 	}
 	out += rest
 	for _, use := range w.uses {
-		out += "\nvar _ " + use + "\n" // it may be used no more
+		out += "\nvar _ " + use + "\n" // so that the import is still used
 	}
 	return []byte(out), w.mutexes, nil
 }
@@ -68,13 +68,13 @@ type rewriter struct {
 	name  string
 	text  string
 	files *token.FileSet
-	sync  string // what package sync is called; empty if it is not imported
-	// replaced are the names that package points has of a package, by what that is called.
+	sync  string // the name of package sync in the file; empty if it is not imported
+	// replaced are the identifiers of a package that package points has too, by the package's name in the file.
 	replaced map[string][]string
 
-	uses    []string // types of those packages
-	edits   []edit   // an edit within another one is done by that one
-	mutexes int      // that were replaced
+	uses    []string // a type of each of these packages that is not replaced
+	edits   []edit   // an edit makes the edits within it
+	mutexes int      // how many were replaced
 	err     error
 }
 
@@ -86,7 +86,7 @@ type edit struct {
 
 func (w *rewriter) at(p token.Pos) int { return w.files.Position(p).Offset }
 
-// line has the compiler count lines as in the file from here on.
+// line returns a comment from which on the compiler counts lines as in the original file.
 func (w *rewriter) line(at int) string {
 	return fmt.Sprintf("/*line %s:%d*/", w.name, 1+strings.Count(w.text[:at], "\n"))
 }
@@ -99,7 +99,7 @@ func (w *rewriter) insert(at int, text string) {
 	w.replace(at, at, func() string { return text })
 }
 
-// render is the text from one place to another, with its edits.
+// render returns the text from one place to another, with its edits.
 func (w *rewriter) render(from, to int) string {
 	out, at := "", from
 	for _, e := range w.edits {
@@ -141,7 +141,7 @@ func (w *rewriter) visit(n ast.Node) bool {
 	return true
 }
 
-// selector replaces what package points has of other packages.
+// selector replaces an identifier of another package that package points has too.
 func (w *rewriter) selector(s *ast.SelectorExpr) {
 	x, ok := s.X.(*ast.Ident)
 	if !ok {
@@ -159,8 +159,8 @@ func (w *rewriter) selector(s *ast.SelectorExpr) {
 	}
 }
 
-// call names the goroutines that a call makes: of WaitGroup.Go, time.AfterFunc and
-// context.AfterFunc.
+// call gives names to the goroutines that WaitGroup.Go, time.AfterFunc and context.AfterFunc
+// make.
 func (w *rewriter) call(c *ast.CallExpr) {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -178,7 +178,7 @@ func (w *rewriter) call(c *ast.CallExpr) {
 	w.insert(w.at(f.End()), ")")
 }
 
-// statements lets goroutines stop that have waited.
+// statements adds a point after each statement in which a goroutine waits.
 func (w *rewriter) statements(list []ast.Stmt) {
 	for _, s := range list {
 		if waits(s) {
@@ -208,8 +208,8 @@ func waits(s ast.Stmt) bool {
 	return false
 }
 
-// choice has the cases of a select tried one after the other, in their order or in the other
-// one, before it is waited for all of them. So the runtime never draws one.
+// choice tries the cases of a select one after the other, in their order or in reverse, before it
+// waits for all of them. So the runtime never chooses one at random.
 func (w *rewriter) choice(s *ast.SelectStmt) {
 	var cases []*ast.CommClause
 	var otherwise *ast.CommClause
@@ -226,8 +226,8 @@ func (w *rewriter) choice(s *ast.SelectStmt) {
 		}
 		return
 	}
-	// A channel may be what a function returns, which may stop. So each is asked for once,
-	// before the first is tried: no other can become ready between two that are tried.
+	// A channel may be the result of a function in which the goroutine stops. So all channels are
+	// evaluated once, before the first case is tried. Then no case can become ready between two tries.
 	hoisted := ""
 	for i, c := range cases {
 		if x := channelOf(c.Comm); x != nil {
@@ -267,7 +267,7 @@ func (w *rewriter) choice(s *ast.SelectStmt) {
 	})
 }
 
-// channelOf is what a case receives from or sends to.
+// channelOf returns the channel that a case receives from or sends to.
 func channelOf(comm ast.Stmt) ast.Expr {
 	var x ast.Expr
 	switch s := comm.(type) {
@@ -284,7 +284,7 @@ func channelOf(comm ast.Stmt) ast.Expr {
 	return nil
 }
 
-// end is where a clause of a select ends.
+// end returns where a clause of a select ends.
 func (w *rewriter) end(s *ast.SelectStmt, c *ast.CommClause) int {
 	for _, next := range s.Body.List {
 		if next.Pos() > c.Pos() {

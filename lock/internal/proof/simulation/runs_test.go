@@ -19,8 +19,8 @@ import (
 type passes struct {
 	reserved []reservation      // in their order
 	holders  map[int64]*client  // who got it with that token
-	endings  map[int64]ending   // who gave it back, and was told that it was so
-	news     map[int64]struct{} // tokens whose hand-over was not looked at
+	endings  map[int64]ending   // by token, the last Unlock that succeeded
+	news     map[int64]struct{} // tokens whose hand-over was not checked yet
 }
 
 // reservation is a moment by which all tokens up to one were reserved.
@@ -55,7 +55,7 @@ func (p *passes) gaveBack(g *grant, began time.Time) {
 	}
 }
 
-// when is when a token was reserved. ok is false if that is not known.
+// when returns when a token was reserved. ok is false if that is not known.
 func (p *passes) when(token int64) (at time.Time, ok bool) {
 	i := slices.IndexFunc(p.reserved, func(r reservation) bool { return r.upto >= token })
 	if i < 0 {
@@ -64,13 +64,13 @@ func (p *passes) when(token int64) (at time.Time, ok bool) {
 	return p.reserved[i].at, true
 }
 
-// counterOf is the key of the counter of an object's tokens.
+// counterOf returns the key of the token counter of an object.
 func (w *world) counterOf(o *object) string {
 	return keys.CountersOf("", w.scenario.Cluster > 0).Key(o.name)
 }
 
-// runs looks whether somebody was handed a mutex in memory long after a script of that run, and
-// whether somebody relies on one that was deleted for longer than a script can have said yes to.
+// runs checks that no mutex was handed over in memory too long after the script that reserved its
+// token. It also calls stale for all grants.
 func (w *world) runs(grants []*grant) {
 	for _, o := range w.objects {
 		if o.kind != mutex {
@@ -101,8 +101,8 @@ func (w *world) runs(grants []*grant) {
 	}
 }
 
-// stale checks how long g relies on a lock that was deleted after all its tokens were reserved. It
-// must not be longer than the trust that it could have at that time.
+// stale checks the deadline of g if its lock was deleted after the token of g was reserved. It must not be
+// later than the longest lease of g's owner after the deletion.
 func (w *world) stale(g *grant) {
 	if _, other := g.held.(*foreign); other || g.object.kind != mutex || g.token == 0 {
 		return

@@ -57,7 +57,7 @@ type act struct {
 	Acts   []act         `json:",omitempty"` // the acts while the object is held
 }
 
-// what is a kind of act.
+// A what is a kind of act.
 type what string
 
 const (
@@ -75,10 +75,10 @@ const (
 	closes   what = "close"   // its client
 	restarts what = "restart" // a server loses all keys, or, if Late is above 0, a replica takes its place that lacks the latest writes
 	java     what = "java"    // takes a mutex as a client of Redisson does, and keeps it for For
-	setNX    what = "SET NX"  // takes a mutex as a client does that knows SET NX alone, and keeps it for For
+	setNX    what = "SET NX"  // takes a mutex as a client does that has only SET NX, and keeps it for For
 	moves    what = "move"    // the slot of an object to a server of the Cluster
 	shifts   what = "shift"   // the slot of an object to a node of a large Cluster, one key after the other
-	succeeds what = "succeed" // of an heir, behind the name
+	succeeds what = "succeed" // an heir becomes the master behind the name
 	jumps    what = "jump"    // of a server's clock, by For
 	forbids  what = "forbid"  // its client most scripts, for For
 	cancels  what = "cancel"  // the context of the latest call of the actor with the number Object
@@ -124,7 +124,7 @@ type drawer struct {
 	handOvers bool           // goroutines are held up in hand-overs alone
 	weights   map[what]int   // weights of an actor's acts
 	within    map[what]int   // of what it does while it holds something
-	likely    map[string]int // in so many of 8 times
+	likely    map[string]int // by choice, in how many of 8 cases the answer is yes
 	servers   int
 }
 
@@ -134,7 +134,7 @@ func (d drawer) chance(n int) bool { return d.IntN(n) == 0 }
 // is draws a yes or no whose likelihood was drawn before.
 func (d drawer) is(likely string) bool { return d.IntN(8) < d.likely[likely] }
 
-// upto is a time below that.
+// upto draws a time below most.
 func (d drawer) upto(most time.Duration) time.Duration { return time.Duration(d.Int64N(int64(most))) }
 
 // one draws an act by weight.

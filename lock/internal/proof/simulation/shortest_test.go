@@ -30,7 +30,7 @@ func shortest(t *testing.T, program string, s scenario) string {
 	return fmt.Sprintf("the shortest story:\n%s\nfunc %s(t *testing.T) {\n\tplayAgain(t, `%s`)\n}\n", story[:strings.LastIndexByte(story, '\n')+1], name, s)
 }
 
-// without are the scenarios that lack one thing of s.
+// without returns the scenarios that have one thing less than s.
 func (s scenario) without() (all []scenario) {
 	for i := range s.Actors {
 		c := s
@@ -63,7 +63,7 @@ func (s scenario) without() (all []scenario) {
 	return all
 }
 
-// fewer are the lists that lack one act, or that an act of has one thing less in.
+// fewer returns the lists with one act less, and those in which one act has one thing less.
 func fewer(acts []act) (all [][]act) {
 	for i, a := range acts {
 		all = append(all, slices.Delete(slices.Clone(acts), i, i+1))

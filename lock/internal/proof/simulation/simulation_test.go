@@ -27,13 +27,13 @@ const standard = 60
 // firstSeed is the default of the first seed. It is constant, so that a test has one result.
 const firstSeed = 1
 
-// order is what a worker is to do. A worker is this test's program with a product that is woven.
+// order says what a worker does. A worker is the program of this test, with a product that is woven.
 type order struct {
 	First  uint64        // its first seed
 	Length time.Duration // for how long it simulates one seed after the other; 0: any time
 	Small  bool
 	Seeds  int // how many at most; 0: any number
-	// Function is the one in which goroutines are held up, if it is not any.
+	// Function, if it is not empty, is the only one in which goroutines are held up.
 	Function string
 	// Cluster: large worlds are Clusters.
 	Cluster bool
@@ -63,7 +63,7 @@ func TestWorker(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(os.Getenv(envOrder)), &o))
 	failed := func(story string) {
 		fmt.Println(story)
-		os.Exit(1) // a bubble in which a promise is broken need not end
+		os.Exit(1) // a bubble in which a promise is broken may never end
 	}
 	if o.Delays > 0 {
 		explore(t, o, failed)
@@ -128,11 +128,11 @@ type result struct {
 	runs  int
 	last  uint64 // seed
 	took  time.Duration
-	sums  string // of one that found nothing
-	said  string // the end of what it wrote
+	sums  string // the last line of a worker that found nothing
+	said  string // the end of its output
 }
 
-// work runs a worker. It keeps to one processor, so nearly nothing runs beside what the
+// work runs a worker on one processor, so nearly nothing runs beside the goroutine that the
 // scheduler lets go on.
 func work(ctx context.Context, t *testing.T, program string, o order) result {
 	text, err := json.Marshal(o)
@@ -225,8 +225,8 @@ func TestThePromisesHoldInEveryOrder(t *testing.T) {
 	program, most := theProduct(t), amount(t, "WHEELLOCK_SIMULATE", standard)
 	for name, kind := range map[string]struct {
 		order
-		worlds int           // one for so many small ones
-		time   time.Duration // the part of the time, one in so many
+		worlds int           // how many small worlds there are for each world of this kind
+		time   time.Duration // the divisor of the time
 	}{
 		"small":                {order{Small: true}, 1, 1},
 		"small, in hand-overs": {order{Small: true, Function: leaving}, 10, 5},

@@ -20,18 +20,18 @@ import (
 // carries out a request at once. The links to it take time.
 type store struct {
 	// immutable
-	cluster *slots // that it is one of the stores of; nil without a Cluster
-	number  int    // there
+	cluster *slots // the slots of its Cluster; nil without a Cluster
+	number  int    // of the store in its Cluster
 
 	mu      sync.Mutex    // guards what follows; never held at a point
-	ahead   time.Duration // its clock is
+	ahead   time.Duration // by how much its clock is ahead
 	redis   twin.Redis
 	heard   map[listener]map[string]bool // the channels that each connection has subscribed to
 	conns   []listener                   // in their order
 	links   []*link
 	past    []state   // of the last second
-	runs    int       // how often it was started
-	since   time.Time // when it was
+	runs    int       // how often it was restarted
+	since   time.Time // when it was started last
 	heir    bool      // it is a replica that was promoted
 	replica bool      // it was a master
 }
@@ -42,17 +42,17 @@ type listener interface {
 	Err() error
 }
 
-// ofShard is in front of the names of channels that are subscribed by SSUBSCRIBE.
+// ofShard is the prefix of the names of channels that are subscribed by SSUBSCRIBE.
 const ofShard = "shard "
 
-// state is what a store had before the script that it ran at some time.
+// state has the keys of a store before the script that it ran at some time.
 type state struct {
 	at    time.Time
 	redis twin.Redis
 }
 
 func newStore() *store {
-	// It has run for long.
+	// Its uptime is an hour.
 	return &store{heard: map[listener]map[string]bool{}, since: time.Now().Add(-time.Hour)}
 }
 
@@ -79,7 +79,7 @@ func newSmall(seed uint64, slowest time.Duration, servers int, cluster bool) *sm
 	return s
 }
 
-// of is the store that has a key, of a Cluster; the first one without.
+// of returns the store that has a key. Without a Cluster, it is the first store.
 func (s *small) of(key string) *store {
 	if s.cluster == nil {
 		return s.stores[0]
@@ -140,7 +140,7 @@ func (s *small) stop() error { return nil }
 // nowLocked returns the time on the clock of s.
 func (s *store) nowLocked() time.Time { return time.Now().Add(s.ahead) }
 
-// clock is how far its clock is ahead.
+// clock returns by how much its clock is ahead.
 func (s *store) clock() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *store) run(sc *script.Script, count int, args []any, last time.Time) (a
 	return s.carryOut(sc, count, args, last, false)
 }
 
-// carryOut is run behind ASKING, or not.
+// carryOut is run, and asking says whether the request came after ASKING.
 func (s *store) carryOut(sc *script.Script, count int, args []any, last time.Time, asking bool) (any, error) {
 	s.mu.Lock()
 	if sc == script.Uptime {
@@ -222,7 +222,7 @@ func (s *store) restart(late time.Duration) {
 		}
 	}
 	s.past = nil
-	s.redis.Delete(s.nowLocked(), guarded) // the oracle has seen what was there
+	s.redis.Delete(s.nowLocked(), guarded) // the oracle has seen the elements that were there
 	links := s.links
 	s.mu.Unlock()
 	for _, l := range links {
@@ -241,7 +241,7 @@ func (s *store) listenersLocked(channel string) (all []listener) {
 	return all
 }
 
-// subscribe notes that c hears a channel, or does not any more.
+// subscribe makes c hear a channel, or not any more.
 func (s *store) subscribe(c listener, channel string, hears bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +265,8 @@ func (s *store) forget(c listener) {
 	s.conns = slices.DeleteFunc(s.conns, func(x listener) bool { return x == c })
 }
 
-// publish sends a message to all subscribers: those at any store of a Cluster, except for a shard's message.
+// publish sends a message to all subscribers, in a Cluster those at every store. A sharded message goes
+// only to the subscribers at s.
 func (s *store) publish(channel, text string) {
 	all, kind := []*store{s}, "message"
 	plain, sharded := strings.CutPrefix(channel, ofShard)
@@ -285,7 +286,7 @@ func (s *store) publish(channel, text string) {
 	}
 }
 
-// enter, and leave, is what a client of Redisson does.
+// enter and leave take and release a lock as a client of Redisson does.
 func (s *store) enter(key, field string, lease time.Duration) (ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +302,7 @@ func (s *store) leave(key, field string) {
 	}
 }
 
-// setNew, and unset, is what a client does that knows SET NX alone.
+// setNew and unset take and release a lock as a client does that has only SET NX.
 func (s *store) setNew(key, value string, lease time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +317,7 @@ func (s *store) unset(key, value string) {
 	}
 }
 
-// ask implements server: what an oracle, or somebody from outside, asks.
+// ask implements server. An oracle, or somebody outside of the clients, sends the command.
 func (s *store) ask(command string, args ...any) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

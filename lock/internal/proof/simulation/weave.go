@@ -19,7 +19,7 @@ const (
 	pointsPath = module + "/integration/points"
 )
 
-// woven are the trees of the product that Weave rewrites. apart are trees within them that are no part of
+// woven are the trees of the product that Weave rewrites. apart are trees within them that are not part of
 // a client, and stay as they are.
 var (
 	woven = []string{"lock", "renewal", "wheel"}
@@ -30,11 +30,11 @@ var (
 // goroutine waits for one of the other types, synctest knows that it is blocked.
 var locking = []string{"Mutex", "Once"}
 
-// drawing are the names that behave at random: a Pool depends on the processor and the garbage
-// collector, a hash on its seed, and a select chooses among its ready cases.
+// drawing are the identifiers whose results are random, by package: a Pool depends on the processor and
+// the garbage collector, a hash on its seed, and a select chooses among its ready cases.
 var drawing = map[string][]string{"sync": {"Pool"}, "hash/maphash": {"String"}, "reflect": {"Select"}}
 
-// remaining are types of these packages that are not replaced.
+// remaining is, for each of these packages, a type that is not replaced.
 var remaining = map[string]string{"sync": "Locker", "hash/maphash": "Seed", "reflect": "Kind"}
 
 // Weave writes an overlay for go build -overlay into dir, and returns the name of its

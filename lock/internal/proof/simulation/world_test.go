@@ -207,7 +207,7 @@ type call struct {
 	client *client
 	waits  bool     // until it has the object
 	reads  bool     // of a read-write lock
-	open   sync.Map // of the scripts that were sent for it and not answered: what tells them from others
+	open   sync.Map // the scripts that were sent for it and not answered, by copyOf
 }
 
 // callKey is the key under which a context has its call.
@@ -226,16 +226,16 @@ func noteUnanswered(ctx context.Context, sent wire.Call) {
 	}
 }
 
-// noteAnswered notes that a script was answered. If it keeps what it has brought, the answer is that of all its
-// copies.
+// noteAnswered notes that a script was answered. Redis keeps the result of a SemaphoreTake, so one answer
+// answers all its copies. Answers to other scripts are not noted.
 func noteAnswered(ctx context.Context, sent wire.Call) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok && sent.Script == script.SemaphoreTake {
 		c.open.Delete(copyOf(sent))
 	}
 }
 
-// copyOf returns what a script has in common with its copies: where it keeps what it has brought. A script that
-// keeps nothing has no copies.
+// copyOf returns a value that a script shares only with its copies: the key of its result. A script without
+// a result in Redis has no copies, and gets a value of its own.
 func copyOf(sent wire.Call) any {
 	if sent.Script == script.SemaphoreTake {
 		return sent.Args.Strings()[1]
