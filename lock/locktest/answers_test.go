@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// since is what was called since before, but for TIME.
+// since returns the calls in now that are not in before, except TIME.
 func since(before, now map[string]int) map[string]int {
 	diff := map[string]int{}
 	for name, n := range now {
@@ -28,7 +28,7 @@ func since(before, now map[string]int) map[string]int {
 	return diff
 }
 
-// losing runs test in a bubble for both ways to lose an answer.
+// losing runs test twice, each time in a bubble and with another way to lose an answer.
 func losing(t *testing.T, test func(t *testing.T, srv *locktest.Server, link *locktest.Link, lose func(string), hangs bool)) {
 	for _, hangs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hangs=%t", hangs), func(t *testing.T) {
@@ -45,8 +45,8 @@ func losing(t *testing.T, test func(t *testing.T, srv *locktest.Server, link *lo
 	}
 }
 
-// requireNothingLeft waits for what the client gives back by itself, which is much sooner than the
-// lease ends.
+// requireNothingLeft waits until the client has released everything by itself, which takes much less
+// than a lease, and checks that no lock is left.
 func requireNothingLeft(t *testing.T, srv *locktest.Server) {
 	t.Helper()
 	time.Sleep(10 * time.Second)
@@ -75,7 +75,7 @@ func TestALockWhoseAnswerIsLostIsTakenOnce(t *testing.T) {
 	})
 }
 
-// TestATryWhoseAnswerIsLostIsUnknown: the client gives back what the server gave.
+// TestATryWhoseAnswerIsLostIsUnknown: the client releases the lock that the server granted.
 func TestATryWhoseAnswerIsLostIsUnknown(t *testing.T) {
 	losing(t, func(t *testing.T, srv *locktest.Server, link *locktest.Link, lose func(string), _ bool) {
 		client := link.Client(lock.Config{FailFast: true})
@@ -116,7 +116,7 @@ func TestARenewalWhoseAnswerIsLostLosesNoLock(t *testing.T) {
 	})
 }
 
-// TestAnswersOfACommandOfTheServiceAreLostToo: each of those that were asked for, and no other.
+// TestAnswersOfACommandOfTheServiceAreLostToo: each call of CutAfter or HangAfter loses one answer.
 func TestAnswersOfACommandOfTheServiceAreLostToo(t *testing.T) {
 	losing(t, func(t *testing.T, srv *locktest.Server, link *locktest.Link, lose func(string), hangs bool) {
 		ways := []func(redis.Conn) (any, error){
@@ -177,8 +177,8 @@ func TestAnswersOfACommandOfTheServiceAreLostToo(t *testing.T) {
 	})
 }
 
-// TestALossWaitsForItsAnswer: a connection that has subscribed, one that the server does not
-// answer, and a script that it does not know lose none.
+// TestALossWaitsForItsAnswer: no answer is lost on a connection that has subscribed or that the server
+// does not answer, nor if the server does not know the script.
 func TestALossWaitsForItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)
@@ -196,7 +196,7 @@ func TestALossWaitsForItsAnswer(t *testing.T) {
 		require.NoError(t, err)
 		_, err = conn.Do("PING")
 		require.NoError(t, err)
-		_ = conn.Close() // the server lets subscribers ask for too little
+		_ = conn.Close() // a subscriber may send only few commands
 		calls := link.Calls()
 		require.Equal(t, []int{1, 1}, []int{calls["SUBSCRIBE"], calls["PING"]})
 
@@ -227,8 +227,8 @@ func TestALossWaitsForItsAnswer(t *testing.T) {
 	})
 }
 
-// TestCallsAreWhatTheServerCarriedOut: once each, and the first call of a script too, which the
-// server does not know.
+// TestCallsAreWhatTheServerCarriedOut: each counts once, also the first call of a script, which is sent
+// again because the server does not know the script.
 func TestCallsAreWhatTheServerCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)

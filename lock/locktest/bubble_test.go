@@ -11,7 +11,7 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// failing is a TB whose Fatalf is noted.
+// failing is a TB that records the calls of Fatalf, and panics.
 type failing struct {
 	*testing.T
 	said []string

@@ -43,9 +43,9 @@ func TestASlowServerCarriesOutWhatItIsAsked(t *testing.T) {
 	})
 }
 
-// TestASlowAnswerToTIMEIsNoMissingRight: a server that hung when it was asked for its time must
-// answer PING before it is asked again, and so has less time for the answer. If it is slow, that
-// says nothing of the question.
+// TestASlowAnswerToTIMEIsNoMissingRight: a server that hung at the first TIME must answer PING before the
+// next TIME, and has less time for that answer. If a slow server does not answer in time, the client must
+// not conclude that it refuses TIME.
 func TestASlowAnswerToTIMEIsNoMissingRight(t *testing.T) {
 	for _, delay := range []time.Duration{0, 100, 350, 450, 600, 900} {
 		synctest.Test(t, func(t *testing.T) {

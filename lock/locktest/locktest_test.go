@@ -77,7 +77,8 @@ func TestADeletedLockIsToldWithinAThirdOfTheLease(t *testing.T) {
 	})
 }
 
-// The promise of package lock, as a service can try it on itself.
+// TestWhoIsCutOffIsToldBeforeARivalHasTheLock tests the promise of package lock in the way in which a
+// service can test itself.
 func TestWhoIsCutOffIsToldBeforeARivalHasTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)
@@ -144,7 +145,7 @@ func TestARestartedServerIsEmpty(t *testing.T) {
 	})
 }
 
-// The locks of the family that leave hashes of their own in Redis.
+// TestLocksAreThoseThatSomebodyHolds although waiters leave hashes of their own in Redis.
 func TestLocksAreThoseThatSomebodyHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)
@@ -173,7 +174,7 @@ func TestLocksAreThoseThatSomebodyHolds(t *testing.T) {
 	})
 }
 
-// A service that makes its own client from a pool.
+// TestAServiceMayMakeItsOwnClient from a pool of a Link.
 func TestAServiceMayMakeItsOwnClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link := locktest.NewServer(t).Link()
@@ -206,7 +207,7 @@ func TestABadConfigFailsTheTest(t *testing.T) {
 	require.Contains(t, tt.fatal, "Config.Lease")
 }
 
-// The servers do not tell how long they have been up, so they are not asked.
+// TestARedLockOfServersInMemoryIsDurable, because the servers do not tell how long they have been up.
 func TestARedLockOfServersInMemoryIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var members []*lock.Mutex
@@ -221,7 +222,7 @@ func TestARedLockOfServersInMemoryIsDurable(t *testing.T) {
 		time.Sleep(time.Hour) // long enough for a vote
 		_, err = asked.TryLock(t.Context())
 		require.ErrorContains(t, err, "uptime")
-		time.Sleep(time.Minute) // until what it took is given back: a quorum would do, and all are wanted
+		time.Sleep(time.Minute) // until all members are released, although a quorum would be enough
 
 		red, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
 		require.NoError(t, err)

@@ -46,7 +46,7 @@ func TestHourOfRenewals(t *testing.T) {
 	require.Less(t, time.Since(begin), 10*time.Second)
 }
 
-// TestTheTimeIsThatOfTheBubble: by it requests expire (package lock).
+// TestTheTimeIsThatOfTheBubble, because package lock compares the time limits of requests with it.
 func TestTheTimeIsThatOfTheBubble(t *testing.T) {
 	virtual(t, memredis.Config{}, func(t *testing.T, srv *memredis.Server) {
 		c, err := srv.DialContext(t.Context())
