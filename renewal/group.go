@@ -89,23 +89,35 @@ func (g *group) armLocked(now instant) {
 	if at >= g.armed {
 		return
 	}
-	d := time.Duration(at - now)
-	// Slots are at ticks, and now was read a little earlier. Without the half tick the timer
-	// would fire a tick late.
-	if at != g.trust {
-		d -= g.lane.dog.cfg.Tick / 2
+	half := instant(g.lane.dog.cfg.Tick / 2)
+	for {
+		d := time.Duration(at - now)
+		// Slots are at ticks, and now was read a little earlier. Without the half tick the timer
+		// would fire a tick late.
+		if at != g.trust {
+			d -= time.Duration(half)
+		}
+		if !g.setTimer(d) { // the wheel was stopped, and then Close tells every owner
+			return
+		}
+		g.armed = at
+		// If the process has stood still since now was read, the timer is late by that time.
+		read := now
+		if now = g.lane.dog.now(); now-read <= half || read >= at {
+			return
+		}
 	}
-	var err error
+}
+
+// setTimer makes the timer fire after d, and reports whether it does.
+func (g *group) setTimer(d time.Duration) bool {
 	if g.timed {
 		// Reset also works if the timer has fired and its visit still waits for the lock.
-		_, err = g.timer.Reset(d)
-	} else {
-		err = g.lane.dog.wheel.Schedule(&g.timer, d, g)
-		g.timed = err == nil
+		_, err := g.timer.Reset(d)
+		return err == nil
 	}
-	if err == nil { // the only error is that the wheel was stopped, and then Close tells every owner
-		g.armed = at
-	}
+	g.timed = g.lane.dog.wheel.Schedule(&g.timer, d, g) == nil
+	return g.timed
 }
 
 // disarmLocked stops the timer.

@@ -101,13 +101,21 @@ func (w *Wheel) step(now int64) (until int64, sleep bool) {
 	return 0, false
 }
 
-// sleep sleeps until tick, or until it is woken.
+// sleep sleeps until tick, or until it is woken. now is the last reading of the clock.
 func (w *Wheel) sleep(timer *time.Timer, tick, now int64) {
 	if tick == never {
 		<-w.wake
 		return
 	}
-	timer.Reset(time.Duration(tick*int64(w.cfg.Tick) - now))
+	due := tick * int64(w.cfg.Tick)
+	for {
+		timer.Reset(time.Duration(due - now))
+		// If the process has stood still since now was read, the timer is late by that time.
+		read := now
+		if now = w.now(); now-read <= int64(w.cfg.Tick) || read >= due {
+			break
+		}
+	}
 	select {
 	case <-timer.C:
 	case <-w.wake:

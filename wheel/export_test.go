@@ -1,6 +1,9 @@
 package wheel
 
-import "unsafe"
+import (
+	"time"
+	"unsafe"
+)
 
 // CacheLines is how many bytes a shard is over a whole number of cache lines.
 const CacheLines = unsafe.Sizeof(shard{}) % 64
@@ -74,6 +77,18 @@ func (w *Wheel) Step(now int64) int64 {
 		}
 	}
 }
+
+// SleepFrom sleeps until tick, as the driver does if it has read the clock at now. It returns how long it has slept.
+func (w *Wheel) SleepFrom(now, tick int64) time.Duration {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	began := time.Now()
+	w.sleep(timer, tick, now)
+	return time.Since(began)
+}
+
+// Now returns the time since New.
+func (w *Wheel) Now() int64 { return w.now() }
 
 // Open returns the tick that a caller reads before it files a timer.
 func (w *Wheel) Open() int64 { return w.open.Load() }

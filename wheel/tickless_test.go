@@ -98,6 +98,22 @@ func TestAnEarlierInsertWakesTheDriver(t *testing.T) {
 	})
 }
 
+// TestAStandstillBeforeASleepDoesNotLengthenIt: the process may stand still after the driver has read the clock.
+func TestAStandstillBeforeASleepDoesNotLengthenIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := wheel.New(wheel.Config{})
+		require.NoError(t, err)
+		for _, still := range []time.Duration{0, 11 * ms, 4 * time.Second, 5 * time.Second, 20 * time.Second} {
+			now := w.Now()
+			tick := now/int64(10*ms) + 500
+			due := time.Now().Add(time.Duration(tick*int64(10*ms) - now))
+			time.Sleep(still)
+			want := max(time.Until(due), 0)
+			require.Equal(t, want, w.SleepFrom(now, tick), still)
+		}
+	})
+}
+
 func TestNoWakeUpIsLost(t *testing.T) {
 	// In real time, timers are inserted while the driver is about to sleep. If a wake-up were lost, the timer
 	// would wait for the next insert, which never comes.
