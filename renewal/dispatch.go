@@ -39,7 +39,7 @@ func (ln *Lane) fillBatchLocked(b *Batch, now instant) instant {
 	for {
 		g := ln.queue[0]
 		n := min(room, len(g.leases))
-		end = max(end, b.fillLocked(g.leases[len(g.leases)-n:]))
+		end = max(end, b.fillLocked(g.leases[len(g.leases)-n:], g.verify))
 		g.leases = g.leases[:len(g.leases)-n]
 		if g.live -= n; g.live == 0 {
 			ln.dropGroupLocked(g)
@@ -55,9 +55,9 @@ func (ln *Lane) fillBatchLocked(b *Batch, now instant) instant {
 	return end
 }
 
-// fillLocked moves leases into b, clears the slice that they were in, and
-// returns their latest end of trust.
-func (b *Batch) fillLocked(leases []*Lease) instant {
+// fillLocked moves the leases of a group into b, clears the slice that they were in, and
+// returns their latest end of trust. verify is that of the group.
+func (b *Batch) fillLocked(leases []*Lease, verify bool) instant {
 	end := instant(0)
 	// If there are many leases, none is in the processor's cache. This loop does so little that
 	// the processor fetches many of them at once. The next loop finds them in the cache.
@@ -68,6 +68,7 @@ func (b *Batch) fillLocked(leases []*Lease) instant {
 		b.owners = append(b.owners, l.owner)
 		b.outcomes = append(b.outcomes, unknown)
 		b.flight.addLocked(l)
+		l.mustVerify = l.mustVerify || verify
 	}
 	clear(leases)
 	return end

@@ -34,9 +34,10 @@ type group struct {
 	place  int         // the index in Lane.queue while queued
 	// limit is 0 as a rule. If the leases failed together before, it is the most of them that
 	// one batch may have, and such a batch has no leases of other groups.
-	limit int
-	kind  kind
-	timed bool // timer has been scheduled once
+	limit  int
+	kind   kind
+	timed  bool // timer has been scheduled once
+	verify bool // while queued: Verify wants the store asked about the leases; see Lease.mustVerify
 }
 
 // Fire is called by the wheel's driver.

@@ -153,7 +153,7 @@ func (ln *Lane) newGroupLocked(k kind) *group {
 	} else {
 		g = &group{lane: ln, armed: never}
 	}
-	g.kind, g.trust, g.limit = k, never, 0
+	g.kind, g.trust, g.limit, g.verify = k, never, 0, false
 	return g
 }
 

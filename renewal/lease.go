@@ -50,7 +50,7 @@ type Lease struct {
 	due        instant // when its renewal is (or was) due
 	slot       uint16  // 0: none yet, or it is not renewed
 	isFixed    bool    // not renewed
-	mustVerify bool    // Verify or Confirm wants the store asked about it, even if it is not renewed
+	mustVerify bool    // Verify or Confirm wants the store asked about it, even if it is not renewed; not yet set in a queued group with verify
 	flags      uint8   // a sum of sentAlone, writtenOnce and doubted
 	fails      uint8   // unknown outcomes in a row; saturates
 	moves      uint8   // how often it was moved out of a batch since the last positive answer; at most maxMoves
@@ -227,7 +227,7 @@ func (l *Lease) SetFixed(fixed bool) {
 	if state(l.state.Load()) != held || l.isFixed == fixed {
 		return
 	}
-	l.leaveLocked() // even out of a batch, whose answer does not count for l then
+	l.takeOutLocked() // even out of a batch, whose answer does not count for l then
 	l.isFixed = fixed
 	now := ln.dog.now()
 	if fixed {
@@ -300,6 +300,12 @@ func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 	l.reason = reason
 	l.endLocked(ln, lost)
 	ln.stats.lost[reason]++
+}
+
+// takeOutLocked takes the lease out of its group, to be put into another one.
+func (l *Lease) takeOutLocked() {
+	l.mustVerify = l.mustVerify || l.home.verify
+	l.leaveLocked()
 }
 
 // leaveLocked takes the lease out of its group.

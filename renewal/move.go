@@ -88,7 +88,7 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 			at = now.plus(to.dog.backoff(maxMoves))
 		}
 	}
-	l.leaveLocked()
+	l.takeOutLocked()
 	from.leaveSlotLocked(l)
 	from.stats.leases--
 	to.stats.leases++

@@ -19,18 +19,24 @@ func (ln *Lane) Verify() {
 	}
 	now := ln.dog.now()
 	ln.lastVerify = now
-	for _, end := range slices.Sorted(maps.Keys(ln.windows)) {
-		ln.enqueueLocked(ln.windows[end], now)
-	}
-	clear(ln.windows)
-	for _, end := range slices.Sorted(maps.Keys(ln.fixed)) {
-		g := ln.fixed[end]
-		for _, l := range g.leases {
-			l.mustVerify = true
+	for _, b := range ln.batches {
+		for _, l := range b.flight.leases {
+			if l != nil {
+				l.mustVerify = true
+			}
 		}
-		ln.enqueueLocked(g, now)
 	}
-	clear(ln.fixed)
+	for _, g := range ln.queue {
+		g.verify = true
+	}
+	for _, in := range []map[int64]*group{ln.windows, ln.fixed} {
+		for _, end := range slices.Sorted(maps.Keys(in)) {
+			g := in[end]
+			g.verify = true
+			ln.enqueueLocked(g, now)
+		}
+		clear(in)
+	}
 }
 
 // Verify makes this lease due at once, as Lane.Verify does with all leases. The
@@ -70,7 +76,9 @@ func (l *Lease) Confirm() {
 	}
 	switch l.home.kind {
 	case queued:
+		l.mustVerify = true
 	case inBatch:
+		l.mustVerify = true
 		l.flags |= doubted
 	default:
 		now := ln.dog.now()

@@ -198,3 +198,156 @@ func TestAChangeOfTheLeaseDoesNotPutOffItsVerify(t *testing.T) {
 		}
 	})
 }
+
+// TestALeaseThatIsNotRenewedAnyMoreIsAskedAboutAllTheSame: the store was to be asked about it, and has not
+// answered when it becomes fixed, or trusted to the end of its longest hold.
+func TestALeaseThatIsNotRenewedAnyMoreIsAskedAboutAllTheSame(t *testing.T) {
+	type world struct {
+		a, b     *store
+		w        *renewal.Watchdog
+		from, to *renewal.Lane
+		h        *holder
+	}
+	fly := func(x *world, f fault) { // until the lease is in a batch, whose answer is a yes if there is one
+		x.a.setFault(func() fault { return f })
+		for x.w.Stats().InFlight == 0 || !f.drop && x.a.countRenewed() == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		synctest.Wait()
+		x.a.delete(x.h.key)
+	}
+	verifyInVain := func(x *world, fails uint64) {
+		x.a.setFault(func() fault { return fault{drop: true} })
+		x.a.delete(x.h.key)
+		x.from.Verify()
+		for st := x.w.Stats(); st.Retried < fails || st.InFlight+st.Queued > 0; st = x.w.Stats() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	extend := func(t *testing.T, x *world) { require.True(t, x.h.lease.Extend(time.Now(), time.Hour)) }
+	for name, before := range map[string]func(*testing.T, *world){
+		"verified": func(_ *testing.T, x *world) {
+			x.a.delete(x.h.key)
+			x.from.Verify()
+			x.h.lease.SetFixed(true)
+		},
+		"verified, fixed and renewed": func(_ *testing.T, x *world) {
+			x.a.delete(x.h.key)
+			x.from.Verify()
+			x.h.lease.SetFixed(true)
+			x.h.lease.SetFixed(false)
+		},
+		"in flight when verified": func(_ *testing.T, x *world) {
+			fly(x, fault{after: 500 * time.Millisecond})
+			x.from.Verify()
+			x.h.lease.SetFixed(true)
+		},
+		"in flight and written when it is fixed": func(_ *testing.T, x *world) {
+			x.a.setFault(func() fault { return fault{dial: 500 * time.Millisecond, drop: true} })
+			for x.w.Stats().InFlight == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			x.a.delete(x.h.key)
+			x.h.lease.Confirm()
+			time.Sleep(700 * time.Millisecond)
+			x.h.lease.SetFixed(true)
+		},
+		"in flight when doubted": func(_ *testing.T, x *world) {
+			fly(x, fault{after: 500 * time.Millisecond})
+			x.h.lease.Confirm()
+			x.h.lease.SetFixed(true)
+		},
+		"verified without an answer": func(_ *testing.T, x *world) {
+			verifyInVain(x, 4)
+			x.h.lease.SetFixed(true)
+		},
+		"verified without an answer, and not renewed by then": func(t *testing.T, x *world) {
+			fly(x, fault{drop: true})
+			x.from.Verify() // it is in flight
+			extend(t, x)
+			for x.w.Stats().Retried == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		},
+		"moved out of the queue": func(t *testing.T, x *world) {
+			x.from.Verify()
+			require.True(t, x.h.lease.Move(x.to))
+			x.h.lease.SetFixed(true)
+		},
+		"moved out of a batch": func(t *testing.T, x *world) {
+			fly(x, fault{after: 500 * time.Millisecond})
+			x.from.Verify()
+			require.True(t, x.h.lease.Move(x.to))
+			x.h.lease.SetFixed(true)
+		},
+		"moved out of a batch, and not renewed by then": func(t *testing.T, x *world) {
+			fly(x, fault{after: 500 * time.Millisecond})
+			x.from.Verify()
+			extend(t, x)
+			require.True(t, x.h.lease.Move(x.to))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+				cfg.MaxHold = 50 * time.Second
+				x := &world{a: &store{}, b: &store{expiry: make([]time.Time, 10)}} // the other store has no key
+				w, from := newLane(t, &boundedRenewer{x.a, time.Second}, cfg)
+				to, err := w.Lane("to", x.b)
+				require.NoError(t, err)
+				x.w, x.from, x.to = w, from, to
+				x.h = x.a.hold(t, from, renewedFor(30*time.Second))
+				before(t, x)
+				x.a.setFault(nil)
+				time.Sleep(3 * time.Second)
+				require.Equal(t, []renewal.Reason{renewal.NotOwner}, x.h.reasons())
+			})
+		})
+	}
+}
+
+// TestALeaseThatIsFixedInTheQueueIsAskedAboutOnce if that was wanted: all dispatchers are busy meanwhile.
+func TestALeaseThatIsFixedInTheQueueIsAskedAboutOnce(t *testing.T) {
+	confirm := func(_ *renewal.Lane, l *renewal.Lease) { l.Confirm() }
+	verify := func(ln *renewal.Lane, _ *renewal.Lease) { ln.Verify() }
+	for _, c := range []struct {
+		ask  func(*renewal.Lane, *renewal.Lease)
+		gone bool
+		want int // questions
+	}{
+		{confirm, true, 1}, {confirm, false, 1}, {verify, true, 1}, {verify, false, 1},
+		{func(*renewal.Lane, *renewal.Lease) {}, false, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := map[int]int{}
+			s := &store{}
+			s.write = func(key int) { asked[key]++ }
+			w, ln := newLane(t, s, renewal.Config{MaxBatch: 1, Dispatchers: 1})
+			hs := s.holdMany(t, ln, 2, 30*time.Second)
+			ln.Verify() // its groups are used again
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			clear(asked)
+			s.setFault(func() fault { return fault{after: 12 * time.Second} })
+			for w.Stats().Queued == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			synctest.Wait()
+			h := hs[0]
+			if asked[h.key] > 0 { // it is in the batch
+				h = hs[1]
+			}
+			require.Zero(t, asked[h.key])
+			if c.gone {
+				s.delete(h.key)
+			}
+			s.setFault(nil)
+			c.ask(ln, &h.lease)
+			left := h.lease.Deadline()
+			h.lease.SetFixed(true)
+			time.Sleep(13 * time.Second)
+			require.Equal(t, c.gone, !h.lease.Valid())
+			require.Equal(t, left, h.lease.Deadline())
+			require.Equal(t, c.want, asked[h.key])
+		})
+	}
+}
