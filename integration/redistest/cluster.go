@@ -76,7 +76,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 			met = time.Now()
 			refused = c.meet()
 		}
-		return c.allServers(func(i int) bool { return len(c.clusterNodes(i)) == len(c.Servers) })
+		return c.allServers(c.knowsAll)
 	}); err != nil {
 		return nil, errors.Join(err, refused)
 	}
@@ -133,6 +133,17 @@ func (c *Cluster) allServers(ok func(i int) bool) bool {
 		}
 	}
 	return true
+}
+
+// knowsAll reports whether server i knows all nodes. A node that it is still meeting has another id.
+func (c *Cluster) knowsAll(i int) bool {
+	known := 0
+	for _, line := range c.clusterNodes(i) {
+		if slices.Contains(c.ids, strings.Fields(line)[0]) {
+			known++
+		}
+	}
+	return known == len(c.Servers)
 }
 
 // isReady reports whether server i sees a Cluster that works. A replica must also be

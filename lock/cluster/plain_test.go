@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -90,4 +91,51 @@ func TestAPrefixWithAHashTagServesAPoolToAWholeCluster(t *testing.T) {
 	require.NoError(t, latch.Wait(ctx))
 	keys := fixture.Keys(t, rc.Servers[0], "*")
 	require.Contains(t, keys, prefix+"wheellock_token")
+}
+
+// TestAFailoverBehindTheNameOfAServerInClusterMode: the old master lives on as a replica. It ends no
+// connection, and says MOVED where others say READONLY. The hold is renewed at the new master, and a
+// waiter that only asks now and then finds it.
+func TestAFailoverBehindTheNameOfAServerInClusterMode(t *testing.T) {
+	t.Parallel()
+	rc := fixture.Cluster(t, redistest.ClusterOptions{Masters: 1, Replicas: 1})
+	master, heir := rc.Servers[0], rc.Servers[1]
+	var names [2]*faultproxy.Proxy
+	var clients [2]*lock.Client
+	for i := range names {
+		names[i] = fixture.Proxy(t, master, nil)
+		clients[i] = fixture.ClientOver(t, names[i], lock.Config{
+			KeyPrefix: "{app}:", Lease: 3 * time.Second, MaxPoll: 200 * time.Millisecond, Connections: 1,
+		})
+	}
+	held := fixture.Hold(t, clients[0].Mutex("m").Lock)
+	got := make(chan error, 1)
+	go func() {
+		next, err := clients[1].Mutex("m").Lock(bounded.Context(t))
+		if err == nil {
+			err = next.Unlock(bounded.Context(t))
+		}
+		got <- err
+	}()
+	fixture.AwaitSubscribers(t, master, "redisson_lock__channel:{app}:m", 1)
+	require.Eventually(t, func() bool { return fixture.PTTL(t, heir, "{app}:m", "READONLY") > 0 }, time.Minute, 5*time.Millisecond)
+	for _, p := range names {
+		p.SetServer(faultproxy.Before(heir))
+	}
+	accepted := names[0].Accepted()
+	fixture.Do(t, heir, "CLUSTER", "FAILOVER")
+	bounded.Until(t, func() bool {
+		_, err := fixture.Dial(t, master).Do("GET", "{app}:x")
+		return err != nil && strings.HasPrefix(err.Error(), "MOVED")
+	})
+	time.Sleep(4 * time.Second) // longer than a lease
+	require.True(t, held.Valid(), "%v", held.Err())
+	require.LessOrEqual(t, names[0].Accepted()-accepted, 20)
+	select {
+	case err := <-got:
+		t.Fatalf("the waiter has left: %v", err)
+	default:
+	}
+	require.NoError(t, fixture.RetryUntilKnown(func() error { return held.Unlock(bounded.Context(t)) }))
+	require.NoError(t, bounded.Receive(t, got))
 }

@@ -66,10 +66,11 @@ func (k *Engine) Force(kind Kind, name string) (call wire.Call, left string) {
 // Outcome says how a call for op ended that Redis refused or did not answer. a.Err is not nil.
 func (k *Engine) Outcome(op string, a pipe.Answer) wire.Outcome {
 	o := wire.Outcome{Result: wire.Unknown, Op: op, Cause: a.Err}
+	_, replied := a.Err.(redis.Error) // otherwise the connection ended, or none was made, because of an answer to another request
 	switch {
 	case errors.Is(a.Err, k.cfg.Closed) && a.Stamp.IsZero(): // nothing was written
 		o.Result = wire.Closed
-	case !k.cfg.Traits.Slots && pipe.OfCluster(a.Err), pipe.Definite(a.Err), op == "acquire" && a.Stamp.IsZero() && pipe.Distrusts(a.Err):
+	case !k.cfg.Traits.Slots && replied && pipe.OfCluster(a.Err), pipe.Definite(a.Err), op == "acquire" && a.Stamp.IsZero() && pipe.Distrusts(a.Err):
 		o.Result = wire.Denied
 	case isNotSent(op, a):
 		o.Result = wire.NotSent

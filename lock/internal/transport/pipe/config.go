@@ -49,8 +49,8 @@ type Config struct {
 	// then. It is used only with ProveEvery.
 	Proved func(at time.Time)
 	// Redirect puts r at another server, because r was not carried out and its key is
-	// there. It is nil where keys have no slots. There such an answer is an error like
-	// others.
+	// there. It is nil where keys have no slots. There ASK is an error like others, and MOVED
+	// says that the server has become a replica.
 	Redirect func(r *Request, to Redirection)
 	// Unpublished is called when a script was carried out, but Redis refused to publish
 	// its message.

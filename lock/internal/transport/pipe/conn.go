@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"fmt"
 	"sync"
 	"time"
 )
@@ -207,7 +206,7 @@ func (c *conn) readOne() bool {
 		r.Fail(err)
 		// The next dial may find the new master. The other requests in flight get no
 		// answer any more.
-		c.fail(fmt.Errorf("the connection was given up: %w", err))
+		c.fail(givenUp(err))
 		return false
 	default:
 		number, refusal, refused := unpublished(r.script, reply)

@@ -173,22 +173,27 @@ func TestAServerThatForgetsTheTextToldIsNotAskedForEver(t *testing.T) {
 	})
 }
 
+// TestTheConnectionToADemotedMasterIsGivenUp. One in cluster mode sends all requests away.
 func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
-	var demoted atomic.Bool
-	bubble(t, func(command []string) string {
-		if demoted.Load() {
-			return "-READONLY You can't write against a read only replica.\r\n"
-		}
-		return yes(command)
-	}, nil, func(t *testing.T, b *bench) {
-		demoted.Store(true)
-		requireVerdict(t, pipe.Demoted, b.call(t.Context(), 1).Err)
-		demoted.Store(false)
-		synctest.Wait()
-		require.Len(t, b.srv.failures(), 1)
-		b.requireYes(2)
-		require.Equal(t, int32(2), b.srv.dials.Load())
-	})
+	for _, refusal := range []redis.Error{"READONLY You can't write against a read only replica.", "MOVED 3999 host:2", "MOVED 3999 :2", "MOVED 3999 :0"} {
+		var demoted atomic.Bool
+		bubble(t, func(command []string) string {
+			if demoted.Load() {
+				return "-" + string(refusal) + "\r\n"
+			}
+			return yes(command)
+		}, func(cfg *pipe.Config) { cfg.Server = "" }, func(t *testing.T, b *bench) {
+			demoted.Store(true)
+			require.Equal(t, refusal, b.call(t.Context(), 1).Err)
+			demoted.Store(false)
+			synctest.Wait()
+			require.Len(t, b.srv.failures(), 1)
+			requireNoReply(t, b.srv.failures()[0])
+			require.ErrorContains(t, b.srv.failures()[0], "given up: "+string(refusal))
+			b.requireYes(2)
+			require.Equal(t, int32(2), b.srv.dials.Load())
+		})
+	}
 }
 
 func TestWhatElseIsInFlightOnTheConnectionToADemotedMasterIsUnknown(t *testing.T) {
@@ -286,10 +291,18 @@ func TestARequestThatIsSentInCirclesEnds(t *testing.T) {
 	})
 }
 
+// TestARedirectionWhereThereAreNoSlotsIsAnError. After an ASK the connection stays, because a master that
+// sends one slot away is still one.
 func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
-	bubble(t, func([]string) string { return "-MOVED 3999 host:2\r\n" }, nil, func(t *testing.T, b *bench) {
-		require.True(t, pipe.OfCluster(b.call(t.Context(), 1).Err))
-	})
+	for refusal, dials := range map[redis.Error]int32{"MOVED 3999 host:2": 2, "ASK 3999 host:2": 1} {
+		bubble(t, func([]string) string { return "-" + string(refusal) + "\r\n" }, nil, func(t *testing.T, b *bench) {
+			for range 2 {
+				require.Equal(t, refusal, b.call(t.Context(), 1).Err)
+				synctest.Wait()
+			}
+			require.Equal(t, dials, b.srv.dials.Load())
+		})
+	}
 }
 
 // TestAScriptThatConcludesDoesNotFollowAnASK: the keys that it looks for may not
@@ -338,20 +351,22 @@ func TestWhatIsRefusedBeforeItRanIsNotOwed(t *testing.T) {
 
 // TestAConnectionToAReplicaIsGivenUpThoughItsCallerHasLeft: the next request dials.
 func TestAConnectionToAReplicaIsGivenUpThoughItsCallerHasLeft(t *testing.T) {
-	for _, carrier := range carriers {
-		leave := func() bool { return false }
-		inBubble(t, carrier, -1, func([]string) string {
-			leave()
-			return "-READONLY You can't write against a read only replica.\r\n"
-		}, nil, func(t *testing.T, b *bench) {
-			r := b.acquire(1, nil)
-			leave = r.Leave
-			b.Put(r)
-			synctest.Wait()
-			leave = func() bool { return false }
-			b.call(t.Context(), 2)
-			require.Equal(t, int32(2), b.srv.dials.Load())
-		})
+	for _, refusal := range []string{"READONLY You can't write against a read only replica.", "MOVED 3999 host:2"} {
+		for _, carrier := range carriers {
+			leave := func() bool { return false }
+			inBubble(t, carrier, -1, func([]string) string {
+				leave()
+				return "-" + refusal + "\r\n"
+			}, nil, func(t *testing.T, b *bench) {
+				r := b.acquire(1, nil)
+				leave = r.Leave
+				b.Put(r)
+				synctest.Wait()
+				leave = func() bool { return false }
+				b.call(t.Context(), 2)
+				require.Equal(t, int32(2), b.srv.dials.Load())
+			})
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
@@ -10,7 +9,7 @@ import (
 // proof says when a connection asks whether its server is a replica now.
 //
 // After a failover behind one name, the old master may live on as a replica. It refuses writes
-// with READONLY, and then the connection is replaced. But it still answers a try for a lock that
+// with READONLY, and in cluster mode all keys with MOVED, and then the connection is replaced. But it still answers a try for a lock that
 // somebody has, because that only reads. If it does not follow the new master, the lock seems to be
 // held until its lease ends. So the connection also sends a write that changes nothing.
 type proof struct {
@@ -49,8 +48,8 @@ func askProof(b *resp.Batch, batch []*Request) error {
 // proved handles the answer to a question that was sent at at. An error says that the server is a
 // replica. Every other answer says that it is none, because a replica checks that first.
 func (cfg *Config) proved(at time.Time, err error) error {
-	if Code(err) == "READONLY" {
-		return fmt.Errorf("the connection was given up: %w", err)
+	if OfReplica(err) {
+		return givenUp(err)
 	}
 	cfg.Proved(at)
 	return nil

@@ -44,16 +44,21 @@ func TestAConnectionAsksWhetherItsServerIsAReplica(t *testing.T) {
 		b.requireYes(5)
 		require.Equal(t, 4, asked())
 
-		before := *proved.Load()
-		says.Store("-READONLY You can't write against a read only replica.\r\n")
-		time.Sleep(time.Minute)
-		err := b.call(t.Context(), 6).Err
-		requireNoReply(t, err)
-		require.ErrorContains(t, err, "given up: READONLY")
-		synctest.Wait()
-		require.Len(t, b.srv.failures(), 1)
-		require.True(t, before.Equal(*proved.Load()))
-		b.requireYes(7)
-		require.Equal(t, int32(2), b.srv.dials.Load(), "the next dial may find the new master")
+		for i, refusal := range []string{
+			"READONLY You can't write against a read only replica.",
+			"MOVED 1 h:2", "MOVED 1 :0", // in cluster mode
+		} {
+			before := *proved.Load()
+			says.Store("-" + refusal + "\r\n")
+			time.Sleep(time.Minute)
+			err := b.call(t.Context(), 6).Err
+			requireNoReply(t, err)
+			require.ErrorContains(t, err, "given up: "+refusal)
+			synctest.Wait()
+			require.Len(t, b.srv.failures(), i+1)
+			require.True(t, before.Equal(*proved.Load()))
+			b.requireYes(7)
+			require.Equal(t, int32(i+2), b.srv.dials.Load(), "the next dial may find the new master")
+		}
 	})
 }

@@ -280,7 +280,7 @@ func (p *Replicated) sendBatch(c *replicaConn, batch []*Request) {
 		}
 	}
 	if demoted != nil {
-		p.failConn(c, demoted)
+		p.failConn(c, givenUp(demoted))
 	}
 }
 

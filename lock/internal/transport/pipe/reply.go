@@ -3,6 +3,7 @@ package pipe
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"regexp"
 	"strconv"
@@ -147,6 +148,20 @@ func KeysApart(err error) bool { return beginsWith(err, nonLocal) }
 
 // OfCluster reports whether err is an error that only a node of a Cluster returns.
 func OfCluster(err error) bool { return Code(err) == "MOVED" || Code(err) == "CROSSSLOT" }
+
+// OfReplica reports whether err says that the server is a replica, where keys have no slots. A server
+// in cluster mode that has all slots as a master redirects all requests as a replica.
+func OfReplica(err error) bool {
+	switch Code(err) {
+	case "READONLY", "MOVED":
+		return true
+	}
+	return false
+}
+
+// givenUp returns the error of a connection to a server whose answer err says that it is a replica. It
+// is no reply, because it is also the error of other requests.
+func givenUp(err error) error { return fmt.Errorf("the connection was given up: %w", err) }
 
 // Redirection is the answer of a server of a Cluster about a key that it does not have.
 type Redirection struct {

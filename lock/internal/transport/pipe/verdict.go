@@ -7,7 +7,7 @@ type Verdict uint8
 
 const (
 	Final     Verdict = iota // the caller gets the answer, which is a value or an error reply
-	Demoted                  // the caller gets the answer, but the server is a replica now, so the connection is of no more use
+	Demoted                  // the caller gets the answer, but the server is a replica now (see also OfReplica), so the connection is of no more use
 	Parted                   // the caller gets the answer: just now no server has all keys of the call
 	AsText                   // the server does not know the SHA and ran nothing: the script's text is sent over the same connection
 	Elsewhere                // the server ran nothing, and says which other server has the key
@@ -58,6 +58,9 @@ func (cfg *Config) judgeAnswer(r *Request, err error) Verdict {
 	again := v == AsText || v == Late || v == Elsewhere
 	if again || NotRun(err) {
 		r.markNotRun()
+	}
+	if cfg.Redirect == nil && OfReplica(err) {
+		return Demoted
 	}
 	if again && r.isAbandoned() {
 		return Final

@@ -33,6 +33,10 @@ const (
 	moved    = redis.Error("MOVED 3999 host:2")
 )
 
+// demotions are the answers of a master that has become a replica, where keys have no slots. One in
+// cluster mode redirects.
+var demotions = []redis.Error{readOnly, moved, "MOVED 3999 :0"}
+
 // call is one script call as the server reads it.
 type call struct {
 	asked  bool // ASKING came before the call
@@ -404,34 +408,38 @@ func TestARefusalThatIsNoneOfItsConnectionKeepsIt(t *testing.T) {
 }
 
 func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
-	bubble(t, false, once(readOnly), func(t *testing.T, b *bench) {
-		b.hold(renewer.Fields, "a")
-		b.round()
-		time.Sleep(ttl / 10)
-		require.Equal(t, []string{readOnly.Error(), "<nil>"}, b.outcomes())
-		require.Equal(t, 2, b.srv.dialled())
-	})
+	for _, refusal := range demotions {
+		bubble(t, false, once(refusal), func(t *testing.T, b *bench) {
+			b.hold(renewer.Fields, "a")
+			b.round()
+			time.Sleep(ttl / 10)
+			require.Equal(t, []string{refusal.Error(), "<nil>"}, b.outcomes())
+			require.Equal(t, 2, b.srv.dialled())
+		})
+	}
 }
 
 // TestARenewalThatAReplicaRefusesKeepsItsPauses: each answer ends its connection. If the next
 // connection made all leases due at once, renewal would dial without a pause.
 func TestARenewalThatAReplicaRefusesKeepsItsPauses(t *testing.T) {
-	var calls atomic.Int32
-	const most = 4 * 2 * 24 // a lease has pauses of up to a twenty-fourth of the TTL
-	bubble(t, false, func(call) any {
-		if calls.Add(1) > most { // no time would pass any more
-			return renewed
-		}
-		return readOnly
-	}, func(t *testing.T, b *bench) {
-		b.follows.Store(true)
-		for _, h := range b.hold(renewer.Fields, "a", "b", "c", "d") {
-			h.lease.SetFixed(false)
-		}
-		time.Sleep(2 * ttl)
-		require.LessOrEqual(t, calls.Load(), int32(most))
-		require.Zero(t, b.resumed.Load())
-	})
+	for _, refusal := range demotions {
+		var calls atomic.Int32
+		const most = 4 * 2 * 24 // a lease has pauses of up to a twenty-fourth of the TTL
+		bubble(t, false, func(call) any {
+			if calls.Add(1) > most { // no time would pass any more
+				return renewed
+			}
+			return refusal
+		}, func(t *testing.T, b *bench) {
+			b.follows.Store(true)
+			for _, h := range b.hold(renewer.Fields, "a", "b", "c", "d") {
+				h.lease.SetFixed(false)
+			}
+			time.Sleep(2 * ttl)
+			require.LessOrEqual(t, calls.Load(), int32(most))
+			require.Zero(t, b.resumed.Load())
+		})
+	}
 }
 
 // TestAConnectionAfterAFailureIsToldOnce: Resumed is called when the connection has answered,
@@ -487,14 +495,14 @@ func TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain(t *testing.T) {
 }
 
 func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
-	for _, refusal := range []redis.Error{moved, ask} {
+	for refusal, dials := range map[redis.Error]int{moved: 2, ask: 1} {
 		bubble(t, false, once(refusal), func(t *testing.T, b *bench) {
 			b.hold(renewer.Fields, "a", "b")
 			b.round()
 			time.Sleep(ttl / 10)
 			require.Equal(t, []string{refusal.Error(), "<nil>"}, b.outcomes())
 			require.Equal(t, "a,b a,b", b.srv.calls())
-			require.Equal(t, 1, b.srv.dialled())
+			require.Equal(t, dials, b.srv.dialled())
 		})
 	}
 }

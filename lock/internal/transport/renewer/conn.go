@@ -24,6 +24,7 @@ type pipeline struct {
 	epoch        uint32
 	wait         wait
 	callsResumed bool // the first answer on it makes the Renewer call Resumed
+	isDemoted    bool // the server has become a replica, so the connection is of no more use
 
 	// the request in progress
 	owners   []Owner         // by lease
@@ -140,14 +141,15 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 		several := call.to-call.from > 1
 		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.renewer.cfg.Server); {
 		case call.err == nil:
-		case verdict == pipe.Demoted: // the connection is not usable, whatever the other answers are
+		case verdict == pipe.Demoted, !c.renewer.cfg.Slots && pipe.OfReplica(call.err):
+			c.isDemoted = true // the connection is not usable, whatever the other answers are
 			return false, false, nil, call.err
 		case verdict == pipe.AsText:
 			way.asText, again = true, true
 		case verdict == pipe.Late:
 			clockChanged = c.exchange.NoteLate(c.requests[i], call.err) || clockChanged
 			again = true
-		case verdict == pipe.Elsewhere && !c.renewer.cfg.Slots: // without slots this is like any other error
+		case verdict == pipe.Elsewhere && !c.renewer.cfg.Slots: // without slots ASK is like any other error
 			refused = call.err
 		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
 			way.oneByOne, again = true, true

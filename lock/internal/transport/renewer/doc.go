@@ -28,7 +28,8 @@
 // does this:
 //
 //	Final      the leases of the call stay unknown
-//	Demoted    the leases stay unknown, and the connection is closed
+//	Demoted    the leases stay unknown, and the connection is closed. Without slots
+//	           the same holds for MOVED (pipe.OfReplica)
 //	AsText     the unknown leases of the batch are sent again, with the script's text
 //	Late       the call came after its time limit (package pipe), so the unknown
 //	           leases of the batch are sent again with another limit
@@ -38,7 +39,7 @@
 //	           they are due at once. ASK: the same for a call of one lease, which is
 //	           sent there behind ASKING; a call of several is sent again, one call
 //	           per lease, because the answer is not true for all of them.
-//	           Without slots it is like Final
+//	           Without slots ASK is like Final
 //	Broken     the connection is closed
 //
 // A reader's lock has a second key, which the script finds by itself. Behind

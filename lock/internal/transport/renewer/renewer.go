@@ -40,7 +40,7 @@ type Config struct {
 	// Answered is called each time that a batch was sent over a connection, with the error or
 	// nil, and Failed if there was an error. A dial that fails calls neither.
 	// Resumed is called when a new connection has answered a batch after a connection had
-	// failed. The answer READONLY does not count.
+	// failed. An answer which says that the server is a replica does not count.
 	Answered func(error)
 	Failed   func(error)
 	Resumed  func()
@@ -180,7 +180,7 @@ func (r *Renewer) exchange(ctx context.Context, b *renewal.Batch) error {
 		r.recordRTT(time.Since(c.wait.began))
 	}
 	verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server)
-	works, resumes := verdict != pipe.Broken && verdict != pipe.Demoted, c.callsResumed
+	works, resumes := verdict != pipe.Broken && !c.isDemoted, c.callsResumed
 	c.callsResumed = false
 	r.giveConnBack(c, works && !cut)
 	if works && resumes {

@@ -84,7 +84,7 @@ func (b *backoff) endDial(began time.Time, err error) {
 func (b *backoff) connectionFailed(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if pipe.Code(err) == "READONLY" && time.Since(b.pauseEnd) < b.longest {
+	if pipe.OfReplica(err) && time.Since(b.pauseEnd) < b.longest {
 		b.dials = max(b.dials, b.dialsBefore)
 	}
 	if b.dials > 0 && err != pipe.ErrReplaced {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
+	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -21,6 +22,7 @@ import (
 type replica struct {
 	redis.Conn // nil: nothing else of it is called
 	master     *atomic.Bool
+	refuses    redis.Error
 	requests   chan string
 	scripts    int
 	closed     atomic.Bool
@@ -44,7 +46,7 @@ func (c *replica) ReceiveWithTimeout(time.Duration) (any, error) {
 	switch <-c.requests {
 	case "EVALSHA":
 		if c.scripts++; c.scripts > 1 && !c.master.Load() {
-			return nil, errReadOnly
+			return nil, c.refuses
 		}
 		return int64(1), nil
 	case "end":
@@ -61,12 +63,18 @@ const errReadOnly = redis.Error("READONLY You can't write against a read only re
 // TestAReplicaIsDialledAfterGrowingPauses, although its connections answer commands that only read. A
 // connection that served for a while is replaced at once, because the next one may find the master.
 func TestAReplicaIsDialledAfterGrowingPauses(t *testing.T) {
+	for _, refusal := range []redis.Error{errReadOnly, "MOVED 1 host:2"} {
+		t.Run(pipe.Code(refusal), func(t *testing.T) { requireGrowingPauses(t, refusal) })
+	}
+}
+
+func requireGrowingPauses(t *testing.T, refusal redis.Error) {
 	synctest.Test(t, func(t *testing.T) {
 		var master atomic.Bool
 		dials := 0
 		f := (&fixture{dial: func(context.Context, string) (redis.Conn, error) {
 			dials++
-			return &replica{master: &master, requests: make(chan string, 10)}, nil
+			return &replica{master: &master, refuses: refusal, requests: make(chan string, 10)}, nil
 		}}).build(t, false)
 		f.follow()
 		ask := func() error {
@@ -78,7 +86,7 @@ func TestAReplicaIsDialledAfterGrowingPauses(t *testing.T) {
 		dials = 0
 		for range 2000 { // in 20 s
 			if err := ask(); err != nil {
-				require.ErrorContains(t, err, string(errReadOnly))
+				require.ErrorContains(t, err, string(refusal))
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -91,14 +99,14 @@ func TestAReplicaIsDialledAfterGrowingPauses(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		master.Store(false)
-		require.ErrorContains(t, ask(), string(errReadOnly))
+		require.ErrorContains(t, ask(), string(refusal))
 		require.NoError(t, ask(), "dialled at once")
-		require.ErrorContains(t, ask(), string(errReadOnly))
-		require.ErrorContains(t, ask(), string(errReadOnly), "the pause")
+		require.ErrorContains(t, ask(), string(refusal))
+		require.ErrorContains(t, ask(), string(refusal), "the pause")
 		for _, pause := range []time.Duration{firstPause, 2 * firstPause} {
 			time.Sleep(pause)
 			require.NoError(t, ask(), "the pauses begin small")
-			require.ErrorContains(t, ask(), string(errReadOnly))
+			require.ErrorContains(t, ask(), string(refusal))
 		}
 	})
 }

@@ -27,8 +27,8 @@
 //     epoch ends and every connection to the old server is closed. No later
 //     answer on these connections counts as an answer of the new server. A dial
 //     does not ask for a run id or a node id. If a dial leads to the old server
-//     nevertheless, ROLE (package sentinel), MOVED (package cluster) or READONLY
-//     shows that.
+//     nevertheless, ROLE (package sentinel), MOVED (package cluster, and one
+//     server in cluster mode) or READONLY shows that.
 //   - A server that no Layout names any more is kept for Config.Lease and a
 //     minute, and longer while a slot or the Attachment needs it, because
 //     requests may be on the way to it. Then it is closed with its connections
