@@ -59,8 +59,7 @@
 //	           that has the key, at most five times; after ASK it is sent with ASKING.
 //	           Without Config.Redirect ASK is Final, and MOVED is Demoted
 //	Demoted    READONLY: the caller gets the error. The connection is closed, because
-//	           the next dial may find the new master. MOVED without Config.Redirect
-//	           also says that the server is a replica (OfReplica)
+//	           the next dial may find the new master
 //	Broken     no reply: the connection is closed, and its requests are unknown
 //
 // A replica refuses only writes. It answers a try for a lock that is held, because that

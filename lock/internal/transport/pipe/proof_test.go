@@ -47,6 +47,7 @@ func TestAConnectionAsksWhetherItsServerIsAReplica(t *testing.T) {
 		for i, refusal := range []string{
 			"READONLY You can't write against a read only replica.",
 			"MOVED 1 h:2", "MOVED 1 :0", // in cluster mode
+			"MASTERDOWN Link with MASTER is down", // a replica that takes writes
 		} {
 			before := *proved.Load()
 			says.Store("-" + refusal + "\r\n")

@@ -149,11 +149,12 @@ func KeysApart(err error) bool { return beginsWith(err, nonLocal) }
 // OfCluster reports whether err is an error that only a node of a Cluster returns.
 func OfCluster(err error) bool { return Code(err) == "MOVED" || Code(err) == "CROSSSLOT" }
 
-// OfReplica reports whether err says that the server is a replica, where keys have no slots. A server
-// in cluster mode that has all slots as a master redirects all requests as a replica.
+// OfReplica reports whether err says that the server is a replica, where keys have no slots. MASTERDOWN
+// is the answer of one that does not follow its master and must not serve old data. A server in cluster
+// mode that has all slots as a master redirects all requests as a replica.
 func OfReplica(err error) bool {
 	switch Code(err) {
-	case "READONLY", "MOVED":
+	case "READONLY", "MASTERDOWN", "MOVED":
 		return true
 	}
 	return false

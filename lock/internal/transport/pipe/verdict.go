@@ -7,7 +7,7 @@ type Verdict uint8
 
 const (
 	Final     Verdict = iota // the caller gets the answer, which is a value or an error reply
-	Demoted                  // the caller gets the answer, but the server is a replica now (see also OfReplica), so the connection is of no more use
+	Demoted                  // the caller gets the answer, but the server is a replica now (with MOVED too, where keys have no slots), so the connection is of no more use
 	Parted                   // the caller gets the answer: just now no server has all keys of the call
 	AsText                   // the server does not know the SHA and ran nothing: the script's text is sent over the same connection
 	Elsewhere                // the server ran nothing, and says which other server has the key
@@ -59,7 +59,7 @@ func (cfg *Config) judgeAnswer(r *Request, err error) Verdict {
 	if again || NotRun(err) {
 		r.markNotRun()
 	}
-	if cfg.Redirect == nil && OfReplica(err) {
+	if cfg.Redirect == nil && Code(err) == "MOVED" {
 		return Demoted
 	}
 	if again && r.isAbandoned() {

@@ -23,19 +23,20 @@ import (
 )
 
 const (
-	noScript = redis.Error("NOSCRIPT No matching script. Please use EVAL.")
-	readOnly = redis.Error("READONLY You can't write against a read only replica.")
-	loading  = redis.Error("LOADING Redis is loading the dataset in memory")
-	noPerm   = redis.Error("NOPERM this user has no permissions to run the 'evalsha' command")
-	tryAgain = redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")
-	apart    = redis.Error("ERR Script attempted to access a non local key in a cluster node script: 6d2b, on @user_script:9.")
-	ask      = redis.Error("ASK 3999 host:2")
-	moved    = redis.Error("MOVED 3999 host:2")
+	noScript   = redis.Error("NOSCRIPT No matching script. Please use EVAL.")
+	readOnly   = redis.Error("READONLY You can't write against a read only replica.")
+	loading    = redis.Error("LOADING Redis is loading the dataset in memory")
+	masterDown = redis.Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
+	noPerm     = redis.Error("NOPERM this user has no permissions to run the 'evalsha' command")
+	tryAgain   = redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")
+	apart      = redis.Error("ERR Script attempted to access a non local key in a cluster node script: 6d2b, on @user_script:9.")
+	ask        = redis.Error("ASK 3999 host:2")
+	moved      = redis.Error("MOVED 3999 host:2")
 )
 
 // demotions are the answers of a master that has become a replica, where keys have no slots. One in
 // cluster mode redirects.
-var demotions = []redis.Error{readOnly, moved, "MOVED 3999 :0"}
+var demotions = []redis.Error{readOnly, moved, "MOVED 3999 :0", masterDown}
 
 // call is one script call as the server reads it.
 type call struct {
@@ -396,7 +397,7 @@ func TestLeasesGoWhereTheirKeysAre(t *testing.T) {
 // TestARefusalThatIsNoneOfItsConnectionKeepsIt: the connection stays in use, because the
 // server may soon answer differently over it.
 func TestARefusalThatIsNoneOfItsConnectionKeepsIt(t *testing.T) {
-	for _, refusal := range []redis.Error{loading, noPerm, "MASTERDOWN Link with MASTER is down", "CLUSTERDOWN The cluster is down", "BUSY Redis is busy"} {
+	for _, refusal := range []redis.Error{loading, noPerm, masterDown, "CLUSTERDOWN The cluster is down", "BUSY Redis is busy"} {
 		bubble(t, true, once(refusal), func(t *testing.T, b *bench) {
 			b.hold(renewer.Fields, "a")
 			b.round()
@@ -415,6 +416,45 @@ func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 			time.Sleep(ttl / 10)
 			require.Equal(t, []string{refusal.Error(), "<nil>"}, b.outcomes())
 			require.Equal(t, 2, b.srv.dialled())
+		})
+	}
+}
+
+// TestRenewalsLeaveAServerThatLoads, because a name may lead to another one by now: the old master has
+// become a replica, which ends no connection. A new connection is kept for a while, because a master that
+// has restarted loads too.
+func TestRenewalsLeaveAServerThatLoads(t *testing.T) {
+	for _, isUsed := range []bool{true, false} {
+		bubble(t, false, nil, func(t *testing.T, b *bench) {
+			var loads atomic.Int32 // so many connections, from the first on, get LOADING
+			b.srv.answer = func(call) any {
+				if b.srv.dialled() <= int(loads.Load()) {
+					return loading
+				}
+				return renewed
+			}
+			b.hold(renewer.Fields, "a")
+			if isUsed {
+				b.round()
+			} else {
+				b.r.Open()
+			}
+			time.Sleep(ttl / 7)
+			b.outcomes()
+			loads.Store(1)
+			b.round()
+			time.Sleep(ttl / 10)
+			require.Equal(t, []string{loading.Error(), "<nil>"}, b.outcomes()[:2])
+			require.Equal(t, 2, b.srv.dialled())
+
+			time.Sleep(ttl / 7)
+			loads.Store(1000)
+			b.hold(renewer.Fields, "b")
+			b.round()
+			time.Sleep(ttl / 2)
+			require.GreaterOrEqual(t, len(b.outcomes()), 10)
+			require.GreaterOrEqual(t, b.srv.dialled()-2, 3, "the name may change later")
+			require.LessOrEqual(t, b.srv.dialled()-2, 5, "not every batch costs a dial")
 		})
 	}
 }

@@ -24,7 +24,8 @@ type pipeline struct {
 	epoch        uint32
 	wait         wait
 	callsResumed bool // the first answer on it makes the Renewer call Resumed
-	isDemoted    bool // the server has become a replica, so the connection is of no more use
+	isDemoted    bool // the server has become a replica, or seems to, so the connection is of no more use
+	made         time.Time
 
 	// the request in progress
 	owners   []Owner         // by lease
@@ -77,7 +78,7 @@ const maxRounds = 4 + pipe.MaxLates
 func newPipeline(r *Renewer, dialed pipe.Connection) *pipeline {
 	return &pipeline{
 		Conn: dialed.Conn, exchange: pipe.NewExchange(&r.wire, dialed), renewer: r, epoch: dialed.Epoch,
-		wait: wait{abort: func() { dialed.Conn.Close() }},
+		wait: wait{abort: func() { dialed.Conn.Close() }}, made: time.Now(),
 	}
 }
 
@@ -141,7 +142,7 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 		several := call.to-call.from > 1
 		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.renewer.cfg.Server); {
 		case call.err == nil:
-		case verdict == pipe.Demoted, !c.renewer.cfg.Slots && pipe.OfReplica(call.err):
+		case verdict == pipe.Demoted, !c.renewer.cfg.Slots && c.isLeft(call.err, b.TTL()):
 			c.isDemoted = true // the connection is not usable, whatever the other answers are
 			return false, false, nil, call.err
 		case verdict == pipe.AsText:
@@ -165,6 +166,15 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 		}
 	}
 	return more, again, refused, nil
+}
+
+// isLeft reports whether a call that ended with err shows that the connection is of no more use, where
+// keys have no slots. The server is a replica, or loads its data: a master that has restarted does, but
+// also one that has become a replica, which ends no connection and runs no script meanwhile, not even to
+// say READONLY. A connection that was made not long ago is kept, so that a master that loads is not
+// dialled for each batch.
+func (c *pipeline) isLeft(err error, ttl time.Duration) bool {
+	return pipe.OfReplica(err) || pipe.Code(err) == "LOADING" && time.Since(c.made) > ttl/8
 }
 
 // touch reads the memory that split and encode will read. With many locks that memory

@@ -29,7 +29,9 @@
 //
 //	Final      the leases of the call stay unknown
 //	Demoted    the leases stay unknown, and the connection is closed. Without slots
-//	           the same holds for MOVED (pipe.OfReplica)
+//	           the same holds for MOVED and MASTERDOWN, and for LOADING on a
+//	           connection that was not made just now: the old master behind a
+//	           name may load what the new one has
 //	AsText     the unknown leases of the batch are sent again, with the script's text
 //	Late       the call came after its time limit (package pipe), so the unknown
 //	           leases of the batch are sent again with another limit
