@@ -3,7 +3,9 @@ package sentinel_test
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -345,4 +347,42 @@ func TestASentinelThatDoesNotKnowTheMasterEndsNoLock(t *testing.T) {
 	require.Eventually(t, func() bool { return f.questions() >= 3 || len(done) > 0 }, time.Minute, time.Millisecond)
 	f.say(f.addr, "", 1, false)
 	require.NoError(t, bounded.Receive(t, done))
+}
+
+// TestAMasterThatASentinelNamesTooLateIsGivenUp: no sentinel answered at first, and then one that has missed
+// a failover did.
+func TestAMasterThatASentinelNamesTooLateIsGivenUp(t *testing.T) {
+	t.Parallel()
+	old, heir := fixture.Server(t), fixture.Server(t)
+	var asked atomic.Int32
+	sentinels := fixture.Proxy(t, nil, func(c faultproxy.Command) faultproxy.Fate {
+		if strings.ToUpper(c.Args[0]) != "SENTINEL" {
+			return faultproxy.Answer(redis.Error("ERR unknown command"))
+		}
+		addr, epoch := heir.Addr(), "6"
+		switch asked.Add(1) {
+		case 1:
+			return faultproxy.Answer(redis.Error("ERR No such master with that name"))
+		case 2:
+			addr, epoch = old.Addr(), "5"
+		}
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return faultproxy.Answer(redis.Error("ERR " + err.Error()))
+		}
+		return faultproxy.Answer(faultproxy.Bulks("ip", host, "port", port, "config-epoch", epoch))
+	})
+	c := fixture.Client(t, newTopology(t, sentinels.Addr()), lock.Config{IOTimeout: time.Second})
+	ctx := bounded.Context(t)
+	held := fixture.Hold(t, c.Mutex("m").Lock)
+	require.Eventually(t, func() bool { return asked.Load() > 2 }, time.Minute, time.Millisecond)
+	select {
+	case <-held.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("not told")
+	}
+	again := fixture.Hold(t, c.Mutex("m").Lock)
+	require.EqualValues(t, 1, fixture.Int(t, heir, "EXISTS", "m"))
+	require.NoError(t, again.Unlock(ctx))
+	require.NoError(t, c.Close(ctx))
 }

@@ -52,14 +52,17 @@ func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.
 	return conn, epoch, err
 }
 
-// dial calls the user's dial function. With a Topology it waits for the first Layout,
-// because a change of the Instance is only seen if the Instance is known from the start.
+// dial calls the user's dial function. With a Topology it first waits until a Layout names the
+// server. Otherwise the first name would not count as a change, and a connection to another server
+// would be kept.
 func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 	r := s.router
 	if r.cfg.Topology == nil {
 		return r.cfg.Dial(s.noteConnect(ctx))
 	}
-	r.awaitLayout(ctx)
+	if err := r.awaitName(ctx); err != nil {
+		return nil, err
+	}
 	conn, err := r.cfg.Topology.Dial(ctx, s.name)
 	if err != nil {
 		r.hintTopology()

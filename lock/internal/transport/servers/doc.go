@@ -41,6 +41,9 @@
 //   - While no server has a key, Put fails at once with ErrNoServer and the
 //     last error of the Topology. Send waits for the first Layout, at most
 //     Config.DialTimeout.
+//   - Without slots, the one server is dialled only after a Layout has named it,
+//     so a connection to another server is not kept. If the Layouts were errors
+//     so far, a dial makes the Topology look again and waits for its next Layout.
 //   - Where keys have slots, a release is published in the way that was chosen
 //     for the server of the key ([Router.Publisher], [Choice]). The Subscriber of
 //     that server listens in the same way. For Config.Overlap after a change it

@@ -41,15 +41,38 @@ func (r *Router) hintTopology() {
 // earlier if ctx ends or the user closes.
 func (r *Router) awaitLayout(ctx context.Context) {
 	r.follow()
+	r.awaitClosed(ctx, r.firstLayout)
+}
+
+// awaitName waits until a Layout has named the servers, with the limits of awaitLayout. If all Layouts
+// were errors so far, it makes the Topology look again, and waits only for the next Layout. An error
+// means that no server is named.
+func (r *Router) awaitName(ctx context.Context) error {
+	r.awaitLayout(ctx)
+	if next := *r.nextLayout.Load(); !r.isNamed.Load() { // in this order: the next Layout ends the wait
+		r.hintTopology()
+		r.awaitClosed(ctx, next)
+	}
+	switch failure := r.failure.Load(); {
+	case r.isNamed.Load():
+		return nil
+	case failure != nil:
+		return *failure
+	}
+	return r.noServerError()
+}
+
+// awaitClosed waits until c is closed, with the limits of awaitLayout.
+func (r *Router) awaitClosed(ctx context.Context, c <-chan struct{}) {
 	select {
-	case <-r.firstLayout:
+	case <-c:
 		return
 	default:
 	}
 	t := time.NewTimer(r.cfg.DialTimeout)
 	defer t.Stop()
 	select {
-	case <-r.firstLayout:
+	case <-c:
 	case <-t.C:
 	case <-ctx.Done():
 	case <-r.cfg.Closing:
@@ -77,6 +100,11 @@ func (r *Router) update(l topology.Layout) {
 	case len(l.Servers) > 0:
 		r.single.setTarget(l.Servers[0])
 	}
+	if l.Err == nil {
+		r.isNamed.Store(true)
+	}
+	next := make(chan struct{})
+	close(*r.nextLayout.Swap(&next))
 	select {
 	case <-r.firstLayout:
 	default:

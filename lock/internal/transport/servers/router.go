@@ -38,7 +38,10 @@ type Router struct {
 	// atomic
 	slots   *[keys.Slots]atomic.Pointer[Server] // by slot: unknown at first, then the last known server; nil without slots
 	failure atomic.Pointer[error]               // the error of the last Layout without servers; nil before
+	isNamed atomic.Bool                         // some Layout was no error
 	moved   atomic.Bool                         // slots has changed, and Config.Moved was not called yet
+
+	nextLayout atomic.Pointer[chan struct{}] // closed after the next Layout, even if that is an error
 
 	wasNamed bool // some Layout has named servers; used only by update
 
@@ -71,6 +74,8 @@ func New(cfg Config) (*Router, error) {
 	if cfg.Topology != nil {
 		r.traits = cfg.Topology.Traits()
 	}
+	next := make(chan struct{})
+	r.nextLayout.Store(&next)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	if !r.traits.Slots {
 		r.single = newServer(r, "")
