@@ -97,6 +97,7 @@ const (
 	lossUnreported                    // it is lost. Whoever sets the second of reportable and lossUnreported reports the loss
 	unsure                            // a request may have prolonged it in Redis by more than is known here
 	closed                            // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
+	absent                            // see Absent
 	lost                              // it is no hold any more, though the client's tables may have it for a moment yet
 )
 
@@ -244,4 +245,22 @@ func (h *Hold) Asked() bool { return h.has(asked) }
 func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
 	h.setFlag(asked, asking)
 	h.lease.Move(lane)
+}
+
+// Absent implements renewer.Owner.
+func (h *Hold) Absent() bool {
+	l := h.k.lane(h.name)
+	if h.setFlag(absent, true) || l == nil {
+		h.setFlag(absent, false)
+		return false
+	}
+	h.MoveTo(l.Leases(), false)
+	return true
+}
+
+// Found implements renewer.Owner.
+func (h *Hold) Found() {
+	if h.has(absent) {
+		h.setFlag(absent, false)
+	}
 }

@@ -184,6 +184,9 @@ type holder struct {
 	lease renewal.Lease
 	asked atomic.Bool
 	lost  atomic.Int32 // times
+
+	home   *renewal.Lane // where Absent moves the lease to
+	absent atomic.Bool
 }
 
 func (h *holder) Lost(renewal.Reason)         { h.lost.Add(1) }
@@ -199,6 +202,16 @@ func (h *holder) MoveTo(lane *renewal.Lane, asking bool) {
 	h.asked.Store(asking)
 	h.lease.Move(lane)
 }
+
+func (h *holder) Absent() bool {
+	if h.absent.Swap(!h.absent.Load()) {
+		return false
+	}
+	h.MoveTo(h.home, false)
+	return true
+}
+
+func (h *holder) Found() { h.absent.Store(false) }
 
 // ttl is the lease of all holders, in a bubble.
 const ttl = 30 * time.Second
@@ -232,7 +245,7 @@ func (b *bench) outcomes() []string {
 func (b *bench) hold(class renewer.Class, keys ...string) []*holder {
 	holders := make([]*holder, len(keys))
 	for i, key := range keys {
-		h := &holder{key: key, class: class}
+		h := &holder{key: key, class: class, home: b.lane}
 		require.NoError(b.t, b.lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: ttl, Fixed: true}))
 		holders[i] = h
 	}
@@ -598,6 +611,81 @@ func TestALeaseThatIsSentInCirclesCostsLittle(t *testing.T) {
 			require.Zero(t, holders[0].lost.Load())
 		})
 	}
+}
+
+// gone is the answer to a call of one lease that is gone.
+var gone = []any{int64(1)}
+
+// TestAKeyThatHasGoneBackIsFound: its slot was moving, and then the move was taken back. The server that no
+// longer gets the slot does not have the key, and behind ASKING it does not redirect.
+func TestAKeyThatHasGoneBackIsFound(t *testing.T) {
+	for _, class := range []renewer.Class{renewer.Fields, renewer.Readers, renewer.Permits} {
+		var isBack atomic.Bool
+		bubble(t, true, func(call) any {
+			if isBack.Load() {
+				return renewed
+			}
+			return ask
+		}, func(t *testing.T, b *bench) {
+			b.other.answer = func(call) any {
+				if isBack.Load() {
+					return gone
+				}
+				return renewed
+			}
+			h := b.hold(class, "{s}a")[0]
+			for range 3 {
+				isBack.Store(false)
+				b.round()
+				require.Same(t, b.there, h.lease.Lane())
+				b.srv.calls()
+				b.other.calls()
+				isBack.Store(true)
+				b.there.Verify()
+				time.Sleep(100 * time.Millisecond)
+				require.Equal(t, "asking:{s}a", b.other.calls())
+				require.Equal(t, "{s}a", b.srv.calls(), "it is not asked for behind ASKING")
+				require.Same(t, b.lane, h.lease.Lane())
+				require.Zero(t, h.lost.Load())
+			}
+		})
+	}
+}
+
+// TestAKeyThatIsGoneWhileItsSlotMovesIsToldSoon: the server that has the slot is asked once more, and no more
+// than that. The second key of a reader may be on its way, so a reader is not told.
+func TestAKeyThatIsGoneWhileItsSlotMovesIsToldSoon(t *testing.T) {
+	for _, class := range []renewer.Class{renewer.Fields, renewer.Readers, renewer.Permits} {
+		bubble(t, true, func(call) any { return ask }, func(t *testing.T, b *bench) {
+			b.other.answer = func(call) any { return gone }
+			h := b.hold(class, "{s}a")[0]
+			h.lease.SetFixed(false)
+			end := h.lease.Deadline()
+			b.lane.Verify()
+			time.Sleep(100 * time.Millisecond)
+			if class == renewer.Readers {
+				time.Sleep(10 * time.Second)
+				require.Zero(t, h.lost.Load())
+				calls := len(strings.Fields(b.srv.calls() + " " + b.other.calls()))
+				require.Less(t, calls, 60)
+				require.Equal(t, end, h.lease.Deadline(), "nothing was renewed")
+				return
+			}
+			require.EqualValues(t, 1, h.lost.Load())
+			require.Equal(t, "{s}a {s}a", b.srv.calls())
+			require.Equal(t, "asking:{s}a asking:{s}a", b.other.calls())
+		})
+	}
+}
+
+// TestAKeyThatIsGoneFromTheServerOfItsSlotIsToldAtOnce.
+func TestAKeyThatIsGoneFromTheServerOfItsSlotIsToldAtOnce(t *testing.T) {
+	bubble(t, true, func(call) any { return gone }, func(t *testing.T, b *bench) {
+		h := b.hold(renewer.Fields, "{s}a")[0]
+		b.round()
+		require.EqualValues(t, 1, h.lost.Load())
+		require.Equal(t, "{s}a", b.srv.calls())
+	})
 }
 
 // timed makes the server one whose clock is known, an hour ahead of ours, and whose

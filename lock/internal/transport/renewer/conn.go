@@ -271,13 +271,21 @@ func (c *pipeline) receive(b *renewal.Batch, call *renewCall) error {
 	if err != nil {
 		return fmt.Errorf("renewer: renew: unexpected answer: %w", err)
 	}
-	if len(gone) > 0 && call.asking && c.owners[leases[0]].Class() == Readers {
-		call.err = errNotArrived
-		return nil
+	if len(gone) > 0 && call.asking {
+		switch o := c.owners[leases[0]]; {
+		case o.Absent(): // it stays unknown, and is sent to the other lane
+			return nil
+		case o.Class() == Readers:
+			call.err = errNotArrived
+			return nil
+		}
 	}
 	for k, i := range leases {
 		if refused[k+1] == nil { // refused leases stay unknown
 			b.Renewed(i)
+			if c.renewer.cfg.Slots {
+				c.owners[i].Found()
+			}
 		} else {
 			call.err = refused[k+1]
 		}
