@@ -45,8 +45,8 @@ type Config struct {
 	// changed, another server may be behind the name, so every connection asks with its next
 	// request. It is used only with ProveEvery, and may be called with a mutex held.
 	Dials func() uint32
-	// Proved is called with the time when a question was sent, if the server was no replica
-	// then. It is used only with ProveEvery.
+	// Proved is called with the time when a question was sent, if it is certain that the server
+	// was no replica then. It is used only with ProveEvery.
 	Proved func(at time.Time)
 	// Redirect puts r at another server, because r was not carried out and its key is
 	// there. It is nil where keys have no slots. There ASK is an error like others, and MOVED

@@ -30,6 +30,7 @@ import (
 type Exchange struct {
 	// immutable
 	cfg   *Config
+	made  time.Time   // when the connection was made
 	epoch uint32      // of the server, see Config.Epoch
 	redis redis.Conn  // written by one goroutine at a time, and read by one
 	below *resp.Conn  // the connection below redis; nil if package resp did not make redis, as for a program's own pool
@@ -79,7 +80,7 @@ func (f *flight) takeAll() []*Request {
 // any more.
 func NewExchange(cfg *Config, dialed Connection) *Exchange {
 	return &Exchange{
-		cfg: cfg, epoch: dialed.Epoch, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn),
+		cfg: cfg, made: time.Now(), epoch: dialed.Epoch, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn),
 		clock: dialed.Clock, proof: cfg.proofOf(),
 	}
 }
@@ -202,7 +203,7 @@ func (x *Exchange) handleQuestion(r *Request, ofAsking bool, reply resp.Reply, r
 	case ofAsking: // if ASKING was refused, the request behind it is refused too
 		return true, nil
 	case r.question == proofQuestion:
-		return true, x.cfg.proved(r.answer.Stamp, refusal)
+		return true, x.cfg.proved(r.answer.Stamp, x.made, refusal)
 	case r.question == timeQuestion:
 		if server, err := TimeOf(reply.Any(), refusal); err == nil {
 			x.sample(r.answer.Stamp, server, 0)

@@ -45,12 +45,20 @@ func askProof(b *resp.Batch, batch []*Request) error {
 	return b.Texts("HDEL", batch[0].args.First(), "")
 }
 
-// proved handles the answer to a question that was sent at at. An error says that the server is a
-// replica. Every other answer says that it is none, because a replica checks that first.
-func (cfg *Config) proved(at time.Time, err error) error {
-	if OfReplica(err) {
+// diskErrorAge is how old a connection must be to be given up because of MISCONF. So a master whose disk
+// fails is dialled at most once in that time for each connection.
+const diskErrorAge = 10 * time.Second
+
+// proved handles the answer to a question that was sent at at, over a connection that was made at made. An
+// error says that the connection is not usable. Only an answer of HDEL itself says that the server is no
+// replica. A replica checks some other things before that: the user's rights and, from Redis 7 on, whether
+// its disk fails. A master whose disk fails takes no lock either, so another dial costs little.
+func (cfg *Config) proved(at, made time.Time, err error) error {
+	switch {
+	case OfReplica(err), Code(err) == "MISCONF" && at.Sub(made) > diskErrorAge:
 		return givenUp(err)
+	case err == nil, WrongType(err):
+		cfg.Proved(at)
 	}
-	cfg.Proved(at)
 	return nil
 }

@@ -160,8 +160,8 @@ func OfReplica(err error) bool {
 	return false
 }
 
-// givenUp returns the error of a connection to a server whose answer err says that it is a replica. It
-// is no reply, because it is also the error of other requests.
+// givenUp returns the error of a connection to a server whose answer err says that it is or may be a
+// replica. It is no reply, because it is also the error of other requests.
 func givenUp(err error) error { return fmt.Errorf("the connection was given up: %w", err) }
 
 // Redirection is the answer of a server of a Cluster about a key that it does not have.
