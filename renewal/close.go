@@ -6,13 +6,14 @@ import (
 )
 
 // Close ends the lane and its dispatchers. Call it when the lane's server is not
-// used any more. Close calls Owner.Lost(Closed) for every lease in the lane. A
-// lease that is moved to the lane later is lost, too. Hold returns ErrClosed.
+// used any more. Close calls Owner.Lost(Closed) for every lease in the lane, at
+// once unless a request with the lease is being written. The contexts of the
+// lane's batches end. A lease that is moved to the lane later is lost, too. Hold returns ErrClosed.
 // Close does not wait for the dispatchers; Watchdog.Close does. The counts of the
 // lane stay in the watchdog's Stats.
 func (ln *Lane) Close() {
 	w := ln.dog
-	w.closeLane(ln)
+	w.closeLanes(ln)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := slices.Index(w.lanes, ln)
@@ -27,13 +28,52 @@ func (ln *Lane) Close() {
 	w.closedLanes.add(&counted)
 }
 
-// closeLane closes the lane and calls Lost for its leases.
-func (w *Watchdog) closeLane(ln *Lane) {
-	gone, written := ln.close()
-	for _, c := range written {
-		w.awaitWritten(c, w.now().plus(w.cfg.TTL)) // so that no renewal of a lease is sent after its owner was told
+// closeLanes closes lanes and calls Lost for their leases.
+func (w *Watchdog) closeLanes(lanes ...*Lane) {
+	var gone []*Lease
+	var writing []untold
+	for _, ln := range lanes {
+		told, later := ln.close()
+		gone, writing = append(gone, told...), append(writing, later...)
 	}
+	defer w.tellWhenWritten(writing) // even if a Lost panics
 	notifyLost(gone)
+}
+
+// untold are leases that are lost while a request with them is being written. Their owners are told
+// when the request is written, so that no renewal of a lease is sent after that.
+type untold struct {
+	leases  []*Lease
+	written <-chan struct{}
+	end     instant // the earliest end of their trust; the owners are told by then in any case
+}
+
+// tellWhenWritten calls Lost for leases that are being written, and returns when it has called all.
+func (w *Watchdog) tellWhenWritten(all []untold) {
+	ready := make(chan []*Lease, len(all))
+	for _, u := range all {
+		go func() {
+			label("await a write")
+			w.awaitWritten(u.written, u.end)
+			ready <- u.leases
+		}()
+	}
+	tellReady(ready, len(all))
+}
+
+// tellReady calls Lost for n sets of leases. If one call panics or calls Goexit, the others are made
+// all the same.
+func tellReady(ready <-chan []*Lease, n int) {
+	defer func() {
+		if n > 0 {
+			tellReady(ready, n)
+		}
+	}()
+	for n > 0 {
+		leases := <-ready
+		n--
+		notifyLost(leases)
+	}
 }
 
 // Close stops all renewals, calls Owner.Lost(Closed) for every lease that is
@@ -47,9 +87,7 @@ func (w *Watchdog) Close() {
 	w.mu.Unlock()
 	w.cancel()
 	w.wheel.Stop()
-	for _, ln := range w.snapshotLanes() {
-		w.closeLane(ln)
-	}
+	w.closeLanes(w.snapshotLanes()...)
 	w.wg.Wait()
 	<-w.wheel.Done()
 	w.hooks.close()
@@ -61,27 +99,31 @@ func (w *Watchdog) snapshotLanes() []*Lane {
 	return slices.Clone(w.lanes)
 }
 
-// close marks the lane closed. It returns the lane's leases, which are lost now, and
-// the channels to wait for before the owners are told.
-func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
+// close marks the lane closed, and cuts off its batches. It returns the lane's leases, which are
+// lost now: those whose owners are told at once, and those that are being written.
+func (ln *Lane) close() (gone []*Lease, writing []untold) {
+	defer ln.cancel()
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.closed = true
 	ln.work.Broadcast()
-	for _, b := range ln.batches {
-		if c := b.writtenLocked(); c != nil {
-			written = append(written, c)
-		}
-	}
 	for _, g := range ln.groupsLocked() {
+		var lost []*Lease
+		end := never
 		for i := len(g.leases) - 1; i >= 0; i-- {
 			if l := g.leases[i]; l != nil {
-				gone = append(gone, l)
+				lost = append(lost, l)
+				end = min(end, instant(l.trust.Load()))
 				l.loseLocked(ln, Closed)
 			}
 		}
+		if len(lost) > 0 && g.kind == inBatch && g.batch.writing {
+			writing = append(writing, untold{lost, g.batch.writtenLocked(), end})
+		} else {
+			gone = append(gone, lost...)
+		}
 	}
-	return gone, written
+	return gone, writing
 }
 
 // groupsLocked returns all groups that may have leases.

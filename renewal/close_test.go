@@ -3,6 +3,7 @@ package renewal_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +92,185 @@ func TestNothingIsSentAfterCloseTold(t *testing.T) {
 		require.Equal(t, []renewal.Reason{renewal.Closed}, h.reasons())
 		require.False(t, h.toldAt().Before(written))
 	})
+}
+
+// hungWriter is a Renewer whose writes hang until free is closed, or, if it heeds its context, until
+// that ends.
+type hungWriter struct {
+	heeds   bool
+	free    chan struct{}
+	writing atomic.Int32
+}
+
+func (r *hungWriter) Renew(ctx context.Context, b *renewal.Batch) {
+	ended := ctx.Done()
+	if !r.heeds {
+		ended = nil
+	}
+	_, _ = b.Send(func([]int, time.Time) error {
+		r.writing.Add(1)
+		defer r.writing.Add(-1)
+		select {
+		case <-r.free:
+		case <-ended:
+		}
+		return errNetwork
+	})
+}
+
+// await waits until n requests are being written.
+func (r *hungWriter) await(n int32) {
+	for r.writing.Load() < n {
+		time.Sleep(time.Millisecond)
+	}
+	synctest.Wait()
+}
+
+// TestCloseTellsAtOnceWhoIsNotBeingWritten: a connection that takes no bytes delays only those whose
+// requests it should take.
+func TestCloseTellsAtOnceWhoIsNotBeingWritten(t *testing.T) {
+	closes := map[string]func(*renewal.Watchdog, ...*renewal.Lane){
+		"watchdog": func(w *renewal.Watchdog, _ ...*renewal.Lane) { w.Close() },
+		"lanes": func(_ *renewal.Watchdog, lanes ...*renewal.Lane) {
+			var wg sync.WaitGroup
+			for _, ln := range lanes {
+				wg.Go(ln.Close)
+			}
+			wg.Wait()
+		},
+	}
+	for name, closeAll := range closes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, r := &store{}, &hungWriter{free: make(chan struct{})}
+				w, ln := newLane(t, r, renewal.Config{})
+				written := s.hold(t, ln, renewedFor(30*time.Second))
+				r.await(1)
+				other := s.hold(t, ln, fixedFor(time.Second))
+				began := time.Now()
+				var wg sync.WaitGroup
+				wg.Go(func() { closeAll(w, ln) })
+				synctest.Wait()
+				require.Equal(t, []renewal.Reason{renewal.Closed}, other.reasons())
+				require.Equal(t, began, other.toldAt())
+				require.Empty(t, written.reasons())
+				require.False(t, written.lease.Valid())
+				time.Sleep(2 * time.Second)
+				require.Empty(t, written.reasons())
+				close(r.free)
+				wg.Wait()
+				require.Equal(t, []renewal.Reason{renewal.Closed}, written.reasons())
+				require.Equal(t, 2*time.Second, written.toldAt().Sub(began))
+			})
+		})
+		t.Run(name+", never written", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, r, quick := &store{}, &hungWriter{free: make(chan struct{})}, &hungWriter{free: make(chan struct{})}
+				w, late := newLane(t, r, renewal.Config{MaxBatch: 1})
+				early, err := w.Lane("early", r)
+				require.NoError(t, err)
+				soon, err := w.Lane("soon", quick)
+				require.NoError(t, err)
+				hs := s.holdMany(t, late, 2, 30*time.Second)
+				hs = append(hs, s.hold(t, early, renewedFor(20*time.Second)), s.hold(t, soon, renewedFor(30*time.Second)))
+				r.await(3)
+				quick.await(1)
+				var wg sync.WaitGroup
+				began := time.Now()
+				wg.Go(func() { closeAll(w, late, early, soon) })
+				time.Sleep(time.Second)
+				close(quick.free)
+				synctest.Wait()
+				for _, h := range hs[:3] {
+					require.Empty(t, h.reasons())
+				}
+				require.Equal(t, time.Second, hs[3].toldAt().Sub(began), "it waits for no other")
+				for _, h := range hs[:3] {
+					end := h.lease.Deadline()
+					time.Sleep(time.Until(end) + time.Millisecond)
+					require.Equal(t, []renewal.Reason{renewal.Closed}, h.reasons())
+					require.Equal(t, end, h.toldAt(), "its trust ends, though it is being written")
+				}
+				close(r.free)
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// TestNobodyOfABatchIsToldAfterTheFirstTrustOfItEnds, and nobody who is in a batch that is not being written waits.
+func TestNobodyOfABatchIsToldAfterTheFirstTrustOfItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r := &store{}, &hungWriter{free: make(chan struct{})}
+		w, ln := newLane(t, r, renewal.Config{})
+		mute := &store{fault: func() fault { return fault{drop: true} }}
+		other, err := w.Lane("other", mute)
+		require.NoError(t, err)
+		long, short := s.hold(t, ln, fixedFor(30*time.Second)), s.hold(t, ln, fixedFor(20*time.Second))
+		sent := mute.hold(t, other, fixedFor(time.Minute))
+		other.Verify()
+		ln.Verify() // both in one batch
+		r.await(1)
+		require.Equal(t, 3, w.Stats().InFlight)
+		end, began := short.lease.Deadline(), time.Now()
+		var wg sync.WaitGroup
+		wg.Go(w.Close)
+		synctest.Wait()
+		require.Equal(t, began, sent.toldAt())
+		time.Sleep(time.Until(end) - 1)
+		require.Empty(t, long.reasons())
+		time.Sleep(2)
+		require.Equal(t, end, long.toldAt())
+		require.Equal(t, end, short.toldAt())
+		close(r.free)
+		wg.Wait()
+	})
+}
+
+// TestCloseOfALaneEndsItsWrites, and those of no other lane.
+func TestCloseOfALaneEndsItsWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r := &store{}, &hungWriter{heeds: true, free: make(chan struct{})}
+		w, ln := newLane(t, r, renewal.Config{})
+		other, err := w.Lane("other", r)
+		require.NoError(t, err)
+		h, kept := s.hold(t, ln, renewedFor(30*time.Second)), s.hold(t, other, renewedFor(30*time.Second))
+		r.await(2)
+		began := time.Now()
+		ln.Close()
+		require.Equal(t, []renewal.Reason{renewal.Closed}, h.reasons())
+		require.Equal(t, began, h.toldAt())
+		synctest.Wait()
+		require.EqualValues(t, 1, r.writing.Load())
+		require.True(t, kept.lease.Valid())
+	})
+}
+
+// TestAnOwnerThatPanicsAtCloseLeavesTheOthersTold, those that are told later too.
+func TestAnOwnerThatPanicsAtCloseLeavesTheOthersTold(t *testing.T) {
+	for _, fixed := range []bool{true, false} { // fixed: it is told at once; else: it is the first that is told later
+		synctest.Test(t, func(t *testing.T) {
+			s, r := &store{}, &hungWriter{free: make(chan struct{})}
+			_, ln := newLane(t, r, renewal.Config{MaxBatch: 1, Dispatchers: 3})
+			hs := s.holdMany(t, ln, 2, 30*time.Second)
+			var lease renewal.Lease
+			panics := ownerFunc(func(renewal.Reason) { panic("always") })
+			require.NoError(t, ln.Hold(&lease, panics, renewal.Terms{Stamp: time.Now(), TTL: 20 * time.Second, Fixed: fixed}))
+			if fixed {
+				r.await(2)
+			} else {
+				r.await(3)
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { require.Panics(t, ln.Close) })
+			time.Sleep(25 * time.Second)
+			close(r.free)
+			wg.Wait()
+			for _, h := range hs {
+				require.Equal(t, []renewal.Reason{renewal.Closed}, h.reasons())
+			}
+		})
+	}
 }
 
 // TestCloseWhileLeasesComeAndGo finds each lease ended once.

@@ -16,7 +16,8 @@ type Lane struct {
 	name    string
 	renewer Renewer
 	ctx     context.Context // ends at Close
-	batches []*Batch        // one per dispatcher
+	cancel  context.CancelFunc
+	batches []*Batch // one per dispatcher
 
 	mu         sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
 	work       sync.Cond  // on mu: queue is not empty, or closed

@@ -86,7 +86,7 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 		return nil, errors.New("renewal: Lane needs a Renewer")
 	}
 	ln := &Lane{
-		dog: w, name: name, renewer: r, ctx: w.ctx,
+		dog: w, name: name, renewer: r,
 		windows: make(map[int64]*group), fixed: make(map[int64]*group),
 		slots: newSlots(w.cfg, w.random.Uint64()), lastVerify: math.MinInt64,
 	}
@@ -96,6 +96,7 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	if w.closed {
 		return nil, ErrClosed
 	}
+	ln.ctx, ln.cancel = context.WithCancel(w.ctx)
 	ln.id = w.ids
 	w.ids++
 	w.lanes = append(w.lanes, ln)
