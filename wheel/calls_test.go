@@ -290,6 +290,46 @@ func TestNextSkipsWhatASlowCallbackTook(t *testing.T) {
 	})
 }
 
+// TestNextSkipsWhatASlowCallbackTookThatFails: no call follows at once.
+func TestNextSkipsWhatASlowCallbackTookThatFails(t *testing.T) {
+	for name, fail := range map[string]func(){"panic": func() { panic("in a call") }, "goexit": runtime.Goexit} {
+		for _, first := range []bool{true, false} { // Next comes first
+			t.Run(fmt.Sprint(name, first), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					failures := 0
+					w := startWheel(t, wheel.Config{OnError: func(*wheel.CallbackError) {
+						failures++
+						runtime.Goexit() // the hook fails, too
+					}})
+					ts := newFireTimes()
+					var timer wheel.Timer
+					next := func(now bool) {
+						if now {
+							require.NoError(t, timer.Next(200*ms))
+						}
+					}
+					require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(func(*wheel.Timer) {
+						ts.note()
+						calls := len(ts.all())
+						next(first)
+						if calls == 1 {
+							time.Sleep(450 * ms)
+						}
+						next(!first)
+						if calls == 1 {
+							fail()
+						}
+					})))
+					advance(2100 * ms)
+					require.Equal(t, []time.Duration{time.Second, 1600 * ms, 1800 * ms, 2 * time.Second}, ts.all())
+					require.Equal(t, int64(2), w.Stats().SkippedPeriods)
+					require.Equal(t, 1, failures)
+				})
+			})
+		}
+	}
+}
+
 func TestStatsShowACallbackThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWheel(t, wheel.Config{})

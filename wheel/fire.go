@@ -27,7 +27,9 @@ func (w *Wheel) fireUntilFailure() {
 	var running *Timer
 	defer func() {
 		if running != nil {
-			w.reportFailure(running, recover())
+			v := recover()
+			s.skipPassedPeriods(running, w.now())
+			w.reportFailure(running, v)
 		}
 	}()
 	now := w.now()
