@@ -72,7 +72,9 @@
 // After the first connection and after a change, waiters listen in both ways
 // and poll every MaxPoll. They do so for 2 x lock.Config.MaxPoll, because other
 // clients may learn of the change later. If a slot moves, its waiters listen at
-// the new master as soon as it is known. A change is logged, and
+// the new master as soon as it is known. Until then, the messages of keys that
+// have moved already reach nobody, if they are sent with SPUBLISH. A waiter learns
+// that its key has moved at its next try, and then tries every MaxPoll. A change is logged, and
 // lock.Stats.PubSub shows the choice.
 //
 // If a master does not tell its version, or refuses SPUBLISH, the client uses

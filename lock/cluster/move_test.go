@@ -231,3 +231,77 @@ func TestAWaiterIsWokenThoughTheSlotMoved(t *testing.T) {
 		})
 	}
 }
+
+// TestAWaiterTriesOftenWhileItsSlotMoves: its channel is at the old server, and a release of a key that has
+// moved publishes at the new one. So no message comes, and the waiter must not count on one.
+func TestAWaiterTriesOftenWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
+	fixture.NeedAbilities(t, redistest.ShardedPubSub)
+	rc := onCluster(t)
+	for _, listens := range []string{"before", "afterwards"} {
+		t.Run("it listens "+listens, func(t *testing.T) {
+			t.Parallel()
+			ctx := bounded.Context(t)
+			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: 5 * time.Second}
+			a := newClient(t, rc, cluster.Options{PubSub: topology.PubSubSharded}, cfg)
+			b := newClient(t, rc, cluster.Options{PubSub: topology.PubSubSharded}, cfg)
+			name := "it listens " + listens
+			slot, from := redisc.Slot(name), owner(t, rc, name)
+			to := (from + 1) % 3
+			held := fixture.Hold(t, a.Mutex(name).Lock)
+			got := make(chan error, 1)
+			wait := func() {
+				go func() { got <- b.Mutex(name).Do(ctx, func(context.Context, *lock.Held) error { return nil }) }()
+				require.Eventually(t, func() bool { return subscribed(t, rc.Servers[from], name, true) }, time.Minute, time.Millisecond)
+				time.Sleep(time.Second) // it has tried once more
+			}
+			if listens == "before" {
+				wait()
+			}
+			require.NoError(t, rc.BeginMove(slot, from, to))
+			require.NoError(t, rc.MoveKeys(slot, from, to))
+			if listens == "before" { // it learns of the move at its next try
+				require.EqualValues(t, 1, fixture.Int(t, rc.Servers[from], "SPUBLISH", "redisson_lock__channel:{"+name+"}", 0))
+				time.Sleep(time.Second)
+			} else {
+				wait()
+			}
+			require.NoError(t, held.Unlock(ctx))
+			select {
+			case err := <-got:
+				require.NoError(t, err)
+			case <-time.After(20 * time.Second): // it would sleep for 6 x MaxPoll
+				t.Error("it did not try")
+			}
+			require.NoError(t, rc.MoveKeys(slot, from, to))
+			require.NoError(t, rc.EndMove(slot, from, to))
+		})
+	}
+}
+
+// TestAHoldIsKeptThoughTheMoveOfItsSlotIsTakenBack: a renewal comes when the key is back, and the server that
+// does not get the slot does not know that yet.
+func TestAHoldIsKeptThoughTheMoveOfItsSlotIsTakenBack(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := bounded.Context(t)
+	lease := 3 * time.Second
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: lease})
+	const name = "there and back"
+	slot, from := redisc.Slot(name), owner(t, rc, name)
+	to := (from + 1) % 3
+	helds := []*lock.Held{fixture.Hold(t, c.Mutex(name).Lock), fixture.Hold(t, c.RWMutex("{"+name+"}rw").Reader().Lock)}
+	require.NoError(t, rc.BeginMove(slot, from, to))
+	require.NoError(t, rc.MoveKeys(slot, from, to))
+	time.Sleep(2 * lease) // they are renewed where they are
+	fixture.Do(t, rc.Servers[from], "CLUSTER", "SETSLOT", slot, "STABLE")
+	require.NoError(t, rc.MoveKeys(slot, to, from))
+	time.Sleep(2 * lease)
+	fixture.Do(t, rc.Servers[to], "CLUSTER", "SETSLOT", slot, "STABLE")
+	time.Sleep(lease)
+	for _, held := range helds {
+		require.True(t, held.Valid(), held.Name())
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.Empty(t, c.Stats().Renewal.Lost)
+}

@@ -24,7 +24,9 @@ const leastSharded = 7
 //	                                    └──────────── SPublishRefused ────────────┘
 //
 // After a change, waiters listen in both ways for a time, because other clients may learn
-// of the change later. They always listen in both ways if others may publish differently.
+// of the change later. While a slot moves to another server, SPUBLISH of a key that has moved
+// is sent there, but SSUBSCRIBE is still redirected here. So for a time after the last ASK no
+// waiter counts on messages. They always listen in both ways if others may publish differently.
 // That is so if the server does not tell its version, or refuses a command to this user.
 type Choice struct {
 	setting topology.PubSub
@@ -35,6 +37,7 @@ type Choice struct {
 	noSPublish   bool            // the server has SPUBLISH, but refuses it to this user
 	noSSubscribe bool            // the server refuses SSUBSCRIBE
 	changed      time.Time       // when by last changed
+	asked        time.Time       // when the server last answered ASK
 }
 
 // NewChoice returns the Choice of a server without slots, or of one that has them.
@@ -81,6 +84,13 @@ func (c *Choice) SSubscribeRefused() bool {
 	return c.noSSubscribe
 }
 
+// Asked records that the server has answered ASK. It reports whether that changes SubscribeMode.
+func (c *Choice) Asked(now time.Time) bool {
+	before := c.SubscribeMode(now)
+	c.asked = now
+	return c.SubscribeMode(now) != before
+}
+
 // setBy sets how releases are published from now on, and reports whether that is a change.
 func (c *Choice) setBy(now time.Time, by topology.PubSub) bool {
 	if c.by == by {
@@ -107,7 +117,7 @@ func (c *Choice) SubscribeMode(now time.Time) pubsub.Hearing {
 		return pubsub.Hearing{Plain: true, Sharded: true}
 	}
 	sharded := c.By() == topology.PubSubSharded
-	return pubsub.Hearing{Plain: !sharded, Sharded: sharded, Certain: true}
+	return pubsub.Hearing{Plain: !sharded, Sharded: sharded, Certain: !sharded || now.Sub(c.asked) >= c.overlap}
 }
 
 // Shards reports whether a server of that version has sharded pub/sub.

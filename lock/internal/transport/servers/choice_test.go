@@ -15,6 +15,8 @@ var (
 	both    = pubsub.Hearing{Plain: true, Sharded: true}
 	plain   = pubsub.Hearing{Plain: true, Certain: true}
 	sharded = pubsub.Hearing{Sharded: true, Certain: true}
+
+	uncertain = pubsub.Hearing{Sharded: true}
 )
 
 // step is an event of a Choice, and what the Choice says afterwards.
@@ -42,6 +44,9 @@ func refused(c *servers.Choice, now time.Time) bool { return c.SPublishRefused(n
 // isDeaf is a refusal of SSUBSCRIBE. It returns true if waiters can listen without SSUBSCRIBE.
 func isDeaf(c *servers.Choice, _ time.Time) bool { return c.SSubscribeRefused() }
 
+// asked is an ASK.
+func asked(c *servers.Choice, now time.Time) bool { return c.Asked(now) }
+
 func TestHowReleasesArePublished(t *testing.T) {
 	const overlap = 10 * time.Second
 	const auto, isPlain, isSharded = topology.PubSubAuto, topology.PubSubPlain, topology.PubSubSharded
@@ -61,6 +66,27 @@ func TestHowReleasesArePublished(t *testing.T) {
 			{0, greeted("7.0.15"), true, isSharded, both},
 			{overlap - 1, greeted("7.0.15"), false, isSharded, both},
 			{1, nothing, false, isSharded, sharded},
+		}},
+		"a slot moves": {cluster, []step{
+			{0, asked, false, isPlain, both},
+			{0, greeted("7.0.15"), true, isSharded, both},
+			{overlap - 1, asked, false, isSharded, both},
+			{1, nothing, false, isSharded, uncertain},
+			{overlap - 2, asked, false, isSharded, uncertain},
+			{overlap - 1, nothing, false, isSharded, uncertain},
+			{1, nothing, false, isSharded, sharded},
+			{0, asked, true, isSharded, uncertain},
+			{0, asked, false, isSharded, uncertain},
+			{overlap, nothing, false, isSharded, sharded},
+		}},
+		"a slot moves, and messages reach all": {cluster, []step{
+			{0, greeted("6.2.14"), true, isPlain, both},
+			{overlap, asked, false, isPlain, plain},
+		}},
+		"a slot moves, and SPUBLISH is set": {topology.Traits{Slots: true, PubSub: isSharded}, []step{
+			{0, nothing, false, isSharded, sharded},
+			{0, asked, true, isSharded, uncertain},
+			{overlap, nothing, false, isSharded, sharded},
 		}},
 		"later ones": {cluster, []step{
 			{0, greeted("10.0.0"), true, isSharded, both},

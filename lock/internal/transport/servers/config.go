@@ -44,7 +44,8 @@ type Config struct {
 	// Cast names the goroutines.
 	Cast *work.Cast
 	// Trial is the channel on which the right to publish is tried. Overlap is how long
-	// a Subscriber listens in both ways after the way to publish has changed.
+	// a Subscriber listens in both ways after the way to publish has changed, and how long it
+	// counts on no message after an ASK.
 	Trial   string
 	Overlap time.Duration
 	Logger  *record.Logger

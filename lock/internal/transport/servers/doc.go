@@ -47,7 +47,8 @@
 //   - Where keys have slots, a release is published in the way that was chosen
 //     for the server of the key ([Router.Publisher], [Choice]). The Subscriber of
 //     that server listens in the same way. For Config.Overlap after a change it
-//     listens in both ways.
+//     listens in both ways. For as long after the last ASK, it does not count on
+//     SPUBLISH, because releases of keys that have moved are published elsewhere.
 //   - Where keys have no slots, a connection for commands finds out within
 //     Config.ProveEvery of its use that its server has become a replica. The next
 //     connection may find the new master. The Subscriber dials again after every

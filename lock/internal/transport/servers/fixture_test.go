@@ -42,11 +42,12 @@ type fixture struct {
 	closing chan struct{}
 
 	// may be set before the calls that use them
-	traits topology.Traits
-	dial   func(ctx context.Context, server string) (redis.Conn, error)
-	opened func(*servers.Server) error
-	moved  func()
-	idle   func(name string) bool
+	traits  topology.Traits
+	overlap time.Duration
+	dial    func(ctx context.Context, server string) (redis.Conn, error)
+	opened  func(*servers.Server) error
+	moved   func()
+	idle    func(name string) bool
 
 	news  chan topology.Layout
 	hints chan (<-chan struct{}) // of capacity 1: gets the hint channel that Follow was called with
@@ -78,7 +79,7 @@ func (f *fixture) logged() string {
 func (f *fixture) config() servers.Config {
 	f.logger = record.New(slog.New(slog.NewTextHandler(&f.log, nil)))
 	return servers.Config{
-		Lease: lease, IOTimeout: timeout, DialTimeout: dialTimeout, Connections: 2, Logger: f.logger, Closing: f.closing,
+		Lease: lease, IOTimeout: timeout, DialTimeout: dialTimeout, Connections: 2, Overlap: f.overlap, Logger: f.logger, Closing: f.closing,
 		Opened: func(s *servers.Server) (servers.Attachment, error) {
 			f.addEvent("opened", s.Name())
 			if f.opened != nil {

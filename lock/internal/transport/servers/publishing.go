@@ -48,6 +48,17 @@ func (s *Server) subscribeMode() pubsub.Hearing {
 	return s.publishing.choice.SubscribeMode(time.Now())
 }
 
+// noteAsk records that the server has answered ASK.
+func (s *Server) noteAsk() {
+	p := &s.publishing
+	p.mu.Lock()
+	changed := p.choice.Asked(time.Now())
+	p.mu.Unlock()
+	if changed {
+		s.subscriber.Retune()
+	}
+}
+
 // publishRefused is called for each message that Redis refused. If Redis will refuse SPUBLISH
 // again, the client uses PUBLISH at this server from now on.
 func (s *Server) publishRefused(refusal string) {

@@ -258,6 +258,9 @@ const errNameless = redis.Error("TRYAGAIN the slot is on its way to a node that 
 // no name, and the Layout has not exactly one that it may be.
 func (s *Server) Target(to pipe.Redirection) *Server {
 	port, nameless := strings.CutPrefix(to.Server, "?")
+	if to.Ask {
+		s.noteAsk()
+	}
 	switch {
 	case !s.router.traits.Slots:
 		return nil

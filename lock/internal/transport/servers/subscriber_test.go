@@ -80,3 +80,62 @@ func TestASubscriptionIsNotSentToNoServer(t *testing.T) {
 		})
 	}
 }
+
+// shardingConn is a connection to a server that has SSUBSCRIBE.
+type shardingConn struct{ redis.ConnWithTimeout }
+
+func (c shardingConn) Send(command string, args ...any) error {
+	if command == "SSUBSCRIBE" {
+		command = "SUBSCRIBE"
+	}
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+func (c shardingConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	reply, err := c.ConnWithTimeout.ReceiveWithTimeout(timeout)
+	if values, ok := reply.([]any); ok && len(values) > 0 {
+		if kind, _ := redis.String(values[0], nil); kind == "subscribe" {
+			values[0] = []byte("ssubscribe")
+		}
+	}
+	return reply, err
+}
+
+// TestAnASKEndsTheCertaintyOfMessagesAtOnce, and until the ping that follows Config.Overlap.
+func TestAnASKEndsTheCertaintyOfMessagesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, err := memredis.Start(memredis.Config{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, mem.Stop()) }()
+		f := &fixture{dial: func(ctx context.Context, _ string) (redis.Conn, error) {
+			conn, err := mem.DialContext(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return shardingConn{conn.(redis.ConnWithTimeout)}, nil
+		}}
+		f.traits.PubSub = topology.PubSubSharded
+		f.overlap = 10 * time.Millisecond
+		f.build(t, true)
+		defer f.close()
+		f.follow()
+		f.publishLayout("a", "b")
+		s := f.router.Server(keyOf(0))
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		defer l.Leave()
+		l.Listen(s.Subscriber(), "channel")
+		isCertain := func() bool { return !l.News().Upto.IsZero() }
+		time.Sleep(10*time.Second + 1)
+		synctest.Wait()
+		require.True(t, isCertain())
+		for range 3 {
+			s.Target(pipe.Redirection{Slot: 0, Server: "b"})
+			require.True(t, isCertain(), "the slot has moved")
+			s.Target(pipe.Redirection{Slot: 0, Server: "b", Ask: true})
+			require.False(t, isCertain())
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			require.True(t, isCertain())
+		}
+	})
+}
