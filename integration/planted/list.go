@@ -41,9 +41,23 @@ var bugs = []bug{
 	{
 		name: "left-attempt-is-kept", file: "lock/internal/engine/hold/claim.go",
 		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",
-		before: "\tcase mayHaveRun(o, a):\n\t\tc.releaseUnconfirmed(a.Open)\n",
-		after:  "",
+		before: "\tcase mayStillRun(o, a):\n\t\tc.releaseUnconfirmed(a.Open)\n",
+		after:  "\tcase mayStillRun(o, a):\n\t\treturn false\n",
 		tests:  []tests{{pkg: "./lock/internal/engine/hold", run: "^TestAnAcquisitionWhoseCallerHasNothingIsGivenBack$"}},
+	},
+	{
+		name: "refused-acquisition-is-released-again-and-again", file: "lock/internal/engine/hold/claim.go",
+		breaks: "what a server without memory has refused is released 15 times",
+		before: "\tcase mayStillRun(o, a):\n",
+		after:  "\tcase mayHaveRun(o, a) || mayStillRun(o, a):\n",
+		tests:  []tests{{pkg: "./integration/world", run: "^TestAServerWithoutMemoryGetsFewRequests$"}},
+	},
+	{
+		name: "moved-is-no-failover", file: "lock/internal/transport/pipe/verdict.go",
+		breaks: "a client of one server in cluster mode stays on the old master after a failover",
+		before: "\tif cfg.Redirect == nil && Code(err) == \"MOVED\" {\n",
+		after:  "\tif false {\n",
+		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestTheConnectionToADemotedMasterIsGivenUp$"}},
 	},
 	{
 		name: "trust-of-an-acquisition-counts-from-the-answer", file: "lock/internal/engine/hold/attempt.go",
