@@ -65,7 +65,7 @@ func (c *Client) checkName(name string) error {
 
 // ownerOf returns the owner that ctx carries, or a fresh one.
 func (c *Client) ownerOf(ctx context.Context) (o owner.Owner, carried bool, err error) {
-	if o, err = owner.Of(ctx); o != owner.Nobody || err != nil {
+	if o, err = owner.FromContext(ctx); o != owner.Nobody || err != nil {
 		return o, true, err
 	}
 	return owner.Owner{Text: c.id, ID: c.owners.Add(1)}, false, nil

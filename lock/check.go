@@ -128,7 +128,7 @@ func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
 	if !c.traits.Slots {
 		return []*check{{server: router.Server(name), name: name}}, nil
 	}
-	if err := router.Known(ctx); err != nil {
+	if err := router.AwaitServer(ctx); err != nil {
 		return nil, err
 	}
 	var checks []*check

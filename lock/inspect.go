@@ -132,7 +132,7 @@ func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
 // of a RWMutex, it reports whether the owner holds the lock in that mode. HeldBy
 // does no I/O.
 func (m *Mutex) HeldBy(ctx context.Context) bool {
-	o, _ := owner.Of(ctx)
+	o, _ := owner.FromContext(ctx)
 	return o != owner.Nobody && m.heldBy(o)
 }
 

@@ -75,7 +75,7 @@ func (c *Client) TTLMany(ctx context.Context, names []string) ([]time.Duration, 
 	if !closed {
 		defer c.table.End(c.id)
 		if c.traits.Slots {
-			_ = c.network.Router().Known(ctx) // otherwise each name has the error
+			_ = c.network.Router().AwaitServer(ctx) // otherwise each name has the error
 		}
 	}
 	type answer struct {

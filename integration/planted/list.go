@@ -343,7 +343,7 @@ var bugs = []bug{
 	{
 		name: "alone-call-misses-a-hold", file: "lock/internal/engine/locktable/table.go",
 		breaks: "a call that began without a queue does not know of a hold that became known meanwhile",
-		before: "\t\ts.meetsLocked(h.Name(), w)\n",
+		before: "\t\ts.prepareAdoptLocked(h.Name(), w)\n",
 		after:  "",
 		tests:  []tests{{pkg: simulation.pkg, run: "^TestAllOrdersOfSmallWorlds$"}},
 	},

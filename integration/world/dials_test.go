@@ -23,8 +23,8 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest"
 )
 
-// errNobody is the error of a refused dial.
-var errNobody = errors.New("connection refused")
+// errRefused is the error of a refused dial.
+var errRefused = errors.New("connection refused")
 
 // closedConn returns a connection that its server has accepted and closed.
 func closedConn() (redis.Conn, error) {
@@ -56,13 +56,13 @@ func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
 	const many, during, after = 20, 20 * time.Second, 2 * time.Second // dials of a burst; virtual times
 	ctx := context.Background()
 	for way, dial := range map[string]func() (redis.Conn, error){
-		"refuses": func() (redis.Conn, error) { return nil, errNobody },
+		"refuses": func() (redis.Conn, error) { return nil, errRefused },
 		"closes":  closedConn,
 	} {
 		unsent := func(t *testing.T, err error) {
 			if way == "refuses" { // otherwise the request was written
 				require.ErrorIs(t, err, lock.ErrNotSent)
-				require.ErrorIs(t, err, errNobody)
+				require.ErrorIs(t, err, errRefused)
 				require.NotErrorIs(t, err, lock.ErrUnknown)
 			} else {
 				require.True(t, fixture.IsNoAnswer(err), err)

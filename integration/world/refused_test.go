@@ -163,7 +163,7 @@ func TestAServerThatRefusesForNowGetsFewRequests(t *testing.T) {
 // TestRenewalGoesOnSoonAfterAServerTookNoConnections, because the pause between dials stays short.
 func TestRenewalGoesOnSoonAfterAServerTookNoConnections(t *testing.T) {
 	for way, dial := range map[string]func() (redis.Conn, error){
-		"refuses": func() (redis.Conn, error) { return nil, errNobody },
+		"refuses": func() (redis.Conn, error) { return nil, errRefused },
 		"closes":  closedConn,
 	} {
 		for _, lease := range []time.Duration{2 * time.Second, lock.DefaultLease} {

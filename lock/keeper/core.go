@@ -54,9 +54,9 @@ const (
 )
 
 const (
-	// tunedLooks is how many times as long a name rests while its releases are heard. So most looks come
+	// heardRestFactor is how many times as long a name rests while its releases are heard. So most looks come
 	// at the end of the lease that the look before has found.
-	tunedLooks = 4
+	heardRestFactor = 4
 	// looksAtOnce is how many names one look asks about at most.
 	looksAtOnce = 512
 	// failuresInARow is how many tries must fail one after the other before the core
@@ -79,13 +79,13 @@ type entry struct {
 	keeper *Keeper
 	timer  wheel.Timer // set while it is resting
 
-	state     state
-	wanted    bool
-	place     int  // its index in core.line or core.proved, while it is ready
-	proved    bool // since the last try its server has answered that it is free, or told a release
-	wasProved bool // the try under way began so
-	heard     news // since the try or look under way began
-	tuned     bool // messages of its releases come
+	state         state
+	wanted        bool
+	place         int  // its index in core.line or core.proved, while it is ready
+	proved        bool // since the last try its server has answered that it is free, or told a release
+	wasProved     bool // the try under way began so
+	heard         news // since the try or look under way began
+	hearsReleases bool // messages of its releases come
 	// When a try failed of a name that was proved: core.answers then, plus 1. While Redis answers no
 	// try, a look proves this name no more: Redis answers looks and refuses tries.
 	failed uint64
@@ -233,8 +233,8 @@ func (c *core) bound() int {
 	return min(bound, (c.wanted+c.sharers-1)/c.sharers)
 }
 
-// surplus moves kept names to ending, until the bound is kept.
-func (c *core) surplus() (ends []*entry) {
+// endSurplus moves kept names to ending, until the bound is kept.
+func (c *core) endSurplus() (ends []*entry) {
 	bound := c.bound()
 	if c.counts[kept] <= bound {
 		return nil
@@ -263,7 +263,7 @@ func (c *core) hear(e *entry, what news) (stop bool) {
 	if e.state == kept || e.state == ending {
 		return false // this Keeper has the lock
 	}
-	e.tuned = true
+	e.hearsReleases = true
 	switch {
 	case e.state == looking || e.state == asking:
 		e.proved = e.proved || what == released
@@ -285,10 +285,10 @@ func (c *core) hear(e *entry, what news) (stop bool) {
 // deafen is for a name whose messages do not come any more. If most is not 0, the name is resting, and
 // must not rest longer than most from now on.
 func (c *core) deafen(e *entry) (most time.Duration) {
-	if e.tuned && e.state == resting {
+	if e.hearsReleases && e.state == resting {
 		most = c.untilNextLook()
 	}
-	e.tuned = false
+	e.hearsReleases = false
 	return most
 }
 
@@ -368,7 +368,7 @@ func (c *core) answered() { c.answers, c.streak, c.pause = c.answers+1, 0, 0 }
 // name is not wanted any more, or because the bound was lowered while the try was under way.
 func (c *core) grant(e *entry, now time.Time) (keep bool) {
 	c.answered()
-	e.taken, e.lost, e.tuned = now, false, false
+	e.taken, e.lost, e.hearsReleases = now, false, false
 	if !e.wanted || c.closed || c.counts[kept] >= c.bound() {
 		c.move(e, ending)
 		return false
@@ -391,8 +391,8 @@ func (c *core) refuse(e *entry, ttl time.Duration) (rest time.Duration) {
 // is 0 or less, the end is not known.
 func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 	rest := c.untilNextLook()
-	if e.tuned {
-		rest *= tunedLooks
+	if e.hearsReleases {
+		rest *= heardRestFactor
 	}
 	if ttl <= 0 || rest < ttl {
 		return rest

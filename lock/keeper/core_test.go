@@ -138,7 +138,7 @@ func TestCoreInAnyOrder(t *testing.T) {
 				if c.deafen(e) > 0 {
 					require.True(t, s.timers[e])
 				}
-				require.False(t, e.tuned)
+				require.False(t, e.hearsReleases)
 			},
 			"next": func(*rapid.T) {
 				s.now = s.now.Add(time.Duration(rapid.SampledFrom([]int{10, 10_000}).Draw(t, "ms")) * time.Millisecond)
@@ -198,7 +198,7 @@ func TestCoreInAnyOrder(t *testing.T) {
 			},
 			"bound": func(*rapid.T) {
 				c.most = rapid.IntRange(0, 3).Draw(t, "most")
-				c.surplus()
+				c.endSurplus()
 				if c.most > 0 {
 					require.LessOrEqual(t, c.counts[kept], c.most)
 				}
@@ -245,7 +245,7 @@ func TestANameRestsUntilItMayBeFree(t *testing.T) {
 	} {
 		for _, random := range []float64{0, 0.5, math.Nextafter(1, 0)} {
 			c := newCore(Config{Look: 10 * time.Second}, func() float64 { return random })
-			rest := c.untilFree(&entry{tuned: test.tuned}, test.ttl)
+			rest := c.untilFree(&entry{hearsReleases: test.tuned}, test.ttl)
 			require.GreaterOrEqual(t, rest, test.least, "%+v", test)
 			require.LessOrEqual(t, rest+slackOf(rest), test.most+slackOf(test.most), "%+v", test)
 		}
@@ -335,9 +335,9 @@ func TestMessagesAreHeardAnewAfterAHold(t *testing.T) {
 	c.refuse(e, time.Minute)
 	c.hear(e, released)
 	e, _ = c.next(time.Unix(1, 0))
-	require.True(t, e.tuned)
+	require.True(t, e.hearsReleases)
 	c.grant(e, time.Unix(1, 0))
-	require.False(t, e.tuned)
+	require.False(t, e.hearsReleases)
 }
 
 func TestANameThatWasLostIsAskedForAtOnceUnlessItWasHeldShortly(t *testing.T) {

@@ -121,7 +121,7 @@ func (k *Keeper) Drop(names ...string) {
 				others = append(others, e.cancel)
 			}
 		}
-		ends = append(ends, k.core.surplus()...) // a part of fewer names is smaller
+		ends = append(ends, k.core.endSurplus()...) // a part of fewer names is smaller
 		giveUp := k.claimLocked(ends)
 		k.pumpLocked()
 		k.mu.Unlock()
@@ -138,7 +138,7 @@ func (k *Keeper) Drop(names ...string) {
 func (k *Keeper) SetMost(n int) {
 	k.mu.Lock()
 	k.core.most = max(n, 0)
-	giveUp := k.claimLocked(k.core.surplus())
+	giveUp := k.claimLocked(k.core.endSurplus())
 	k.pumpLocked()
 	k.mu.Unlock()
 	giveUp()

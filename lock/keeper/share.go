@@ -115,7 +115,7 @@ func (s *sharers) count() {
 		s.again = false
 		s.countNow()
 	}
-	giveUp := k.claimLocked(k.core.surplus())
+	giveUp := k.claimLocked(k.core.endSurplus())
 	k.pumpLocked()
 	k.mu.Unlock()
 	giveUp()

@@ -86,6 +86,6 @@ func (c *child) sentence(action, time.Duration) string { return "the command is 
 
 func (c *child) pass(os.Signal) {}
 
-func (c *child) halted(event, func()) bool { return false }
+func (c *child) handleStop(event, func()) bool { return false }
 
 func (c *child) close() {}

@@ -188,12 +188,12 @@ func (c *child) pass(s os.Signal) {
 	}
 }
 
-// halted is called when the command was stopped. If the command wants the terminal, halted
+// handleStop is called when the command was stopped. If the command wants the terminal, handleStop
 // gives it the terminal. If the command was suspended from the terminal, this process
-// suspends itself too, because a shell waits for that. halted reports whether the command
+// suspends itself too, because a shell waits for that. handleStop reports whether the command
 // must go on now. It does nothing about SIGSTOP: the sender lets the command go on with
 // SIGCONT, and the lock is kept.
-func (c *child) halted(e event, suspending func()) bool {
+func (c *child) handleStop(e event, suspending func()) bool {
 	switch e.signal {
 	case syscall.SIGTTIN, syscall.SIGTTOU:
 		c.terminal.wanted = true

@@ -98,7 +98,7 @@ func (p *program) parseNamed(fs *flag.FlagSet, s *servers, args []string) (strin
 		return "", err
 	}
 	if len(names) != 1 {
-		return "", usagef("%s: %d names are given: write the name of one lock", word(fs), len(names))
+		return "", usagef("%s: %d names are given: write the name of one lock", subcommandOf(fs), len(names))
 	}
 	if err := checkName(names[0]); err != nil {
 		return "", err
@@ -123,8 +123,8 @@ func newFlags(usage, what string) *flag.FlagSet {
 	return fs
 }
 
-// word returns the subcommand that the flags belong to.
-func word(fs *flag.FlagSet) string {
+// subcommandOf returns the subcommand that the flags belong to.
+func subcommandOf(fs *flag.FlagSet) string {
 	name, _, _ := strings.Cut(fs.Name(), " ")
 	return name
 }
@@ -142,10 +142,10 @@ func (p *program) parse(fs *flag.FlagSet, args []string) (names []string, err er
 		case err != nil:
 			for name, form := range forms {
 				if strings.HasSuffix(err.Error(), "not defined: "+name) {
-					return nil, usagef("%s: %s is no longer a flag: write -redis %s", word(fs), name, form)
+					return nil, usagef("%s: %s is no longer a flag: write -redis %s", subcommandOf(fs), name, form)
 				}
 			}
-			return nil, usagef("%s: %v, see wheellock help %[1]s", word(fs), err)
+			return nil, usagef("%s: %v, see wheellock help %[1]s", subcommandOf(fs), err)
 		case fs.NArg() == 0:
 			return names, nil
 		}

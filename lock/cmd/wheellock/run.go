@@ -294,7 +294,7 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 			if e.ended {
 				ended, status = true, e.status
 			} else {
-				stopped = g.child.halted(e, func() {
+				stopped = g.child.handleStop(e, func() {
 					g.p.say("%s: suspended, so the lock is not renewed: if the lock is lost meanwhile, the command is ended when it is resumed", g.name)
 					g.p.lines.flush(g.period) // later this process writes nothing
 				})

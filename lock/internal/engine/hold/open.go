@@ -117,7 +117,7 @@ func (k *Engine) Follow(ctx context.Context, f *pubsub.Follower, ended func()) {
 		defer ended()
 		defer k.followers.remove(f)
 		if k.cfg.Traits.Slots {
-			_ = k.Network.Router().Known(ctx) // so that somebody asks for the first Layout
+			_ = k.Network.Router().AwaitServer(ctx) // so that somebody asks for the first Layout
 		}
 		f.Run(ctx)
 	}))

@@ -62,8 +62,8 @@ func (s *shard[H]) aloneEndsLocked(w *Waiter[H]) bool {
 	return true
 }
 
-// meetsLocked is called before a hold of that name becomes known. w is the call that took it, or nil.
-func (s *shard[H]) meetsLocked(name string, w *Waiter[H]) {
+// prepareAdoptLocked is called before a hold of that name becomes known. w is the call that took it, or nil.
+func (s *shard[H]) prepareAdoptLocked(name string, w *Waiter[H]) {
 	if w != nil && w.alone {
 		s.aloneEndsLocked(w)
 	} else {

@@ -194,7 +194,7 @@ func (t *Table[H]) Adopt(h H, w *Waiter[H]) bool {
 	old := none
 	if h.Mode() == Exclusive {
 		old = s.liveLocked(h.Name(), owner.Nobody)
-		s.meetsLocked(h.Name(), w)
+		s.prepareAdoptLocked(h.Name(), w)
 	}
 	s.addLocked(h)
 	ended := s.tookLocked(h, w)

@@ -48,8 +48,8 @@ func With(ctx context.Context, o Owner, err error) context.Context {
 	return context.WithValue(ctx, contextKey{}, carried{owner: o, err: err})
 }
 
-// Of returns the owner that ctx carries, or the zero Owner if ctx carries none.
-func Of(ctx context.Context) (Owner, error) {
+// FromContext returns the owner that ctx carries, or the zero Owner if ctx carries none.
+func FromContext(ctx context.Context) (Owner, error) {
 	v, _ := ctx.Value(contextKey{}).(carried)
 	if v.err != nil {
 		return Nobody, v.err

@@ -13,7 +13,7 @@ import (
 func TestAContextCarriesTheLastOwner(t *testing.T) {
 	ctx := context.Background()
 	of := func(ctx context.Context) owner.Owner {
-		o, err := owner.Of(ctx)
+		o, err := owner.FromContext(ctx)
 		require.NoError(t, err)
 		return o
 	}
@@ -24,7 +24,7 @@ func TestAContextCarriesTheLastOwner(t *testing.T) {
 	require.Equal(t, b, of(owner.With(ctx, b, nil)))
 	require.Equal(t, owner.Nobody, of(owner.With(ctx, owner.Nobody, nil)))
 	bad := errors.New("bad")
-	_, err := owner.Of(owner.With(ctx, a, bad))
+	_, err := owner.FromContext(owner.With(ctx, a, bad))
 	require.ErrorIs(t, err, bad)
 	require.Equal(t, a, of(owner.With(owner.With(ctx, b, bad), a, nil)))
 }
@@ -46,10 +46,10 @@ func TestAnOwnerIsTheValueOfItsContextAlone(t *testing.T) {
 	a, b := owner.Owner{Text: "a"}, owner.Owner{Text: "client", ID: 7}
 	type key struct{}
 	ctx := context.WithValue(owner.With(context.Background(), a, nil), key{}, 1)
-	o, err := owner.Of(ownerContext{ctx, b})
+	o, err := owner.FromContext(ownerContext{ctx, b})
 	require.NoError(t, err)
 	require.Equal(t, b, o)
-	o, err = owner.Of(ownerContext{ctx, owner.Nobody})
+	o, err = owner.FromContext(ownerContext{ctx, owner.Nobody})
 	require.NoError(t, err)
 	require.Equal(t, a, o)
 	require.Equal(t, 1, ownerContext{ctx, b}.Value(key{}))

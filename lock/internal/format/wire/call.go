@@ -35,12 +35,12 @@ func published(all resp.Args, publish any) resp.Args {
 	if publish == nil {
 		return all
 	}
-	return says(all, publish)
+	return appendPublish(all, publish)
 }
 
-// says appends the command that publishes, or a channel. It is a string, or a resp.Argument, which
+// appendPublish appends the command that publishes, or a channel. It is a string, or a resp.Argument, which
 // chooses the text when it is written.
-func says(all resp.Args, publish any) resp.Args {
+func appendPublish(all resp.Args, publish any) resp.Args {
 	if text, ok := publish.(string); ok {
 		return all.Add(text)
 	}

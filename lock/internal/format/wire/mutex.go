@@ -92,7 +92,7 @@ func (h Handoff) Call() Call {
 	}
 	c.Args = c.Args.Add(h.From, h.To, Milliseconds(h.Lease), h.Least, h.More)
 	if e := h.End; e != nil {
-		c.Args = says(c.Args.Add(keys.Channel(h.Name), e.Ours), e.Publish).Add(Milliseconds(e.Await), flag(e.Anyway))
+		c.Args = appendPublish(c.Args.Add(keys.Channel(h.Name), e.Ours), e.Publish).Add(Milliseconds(e.Await), flag(e.Anyway))
 	}
 	return c
 }
@@ -127,7 +127,7 @@ func Release(name string, field []byte, publish any) Call {
 
 // Force deletes the holds whose fields follow the arguments.
 func Force(name string, publish any) Call {
-	return Call{Script: script.Force, Keys: 1, Args: says(list(name, keys.Channel(name)), publish)}
+	return Call{Script: script.Force, Keys: 1, Args: appendPublish(list(name, keys.Channel(name)), publish)}
 }
 
 // Guard runs a command if a hold has its lock.

@@ -19,7 +19,7 @@ type Read struct {
 
 // Call is rw_read.
 func (r Read) Call() Call {
-	return Call{Script: script.RwRead, Keys: 3, Args: says(list(
+	return Call{Script: script.RwRead, Keys: 3, Args: appendPublish(list(
 		r.Name, keys.RWReader(r.Name, r.Field), keys.RWWriters(r.Name),
 		r.Field, Milliseconds(r.Lease), r.Writer, flag(!r.First), keys.Prefix(r.Name), keys.RWChannel(r.Name),
 	), r.Publish)}
@@ -37,7 +37,7 @@ type Write struct {
 
 // Call is rw_write.
 func (w Write) Call() Call {
-	return Call{Script: script.RwWrite, Keys: 2, Args: says(list(
+	return Call{Script: script.RwWrite, Keys: 2, Args: appendPublish(list(
 		w.Name, keys.RWWriters(w.Name), w.Field, Milliseconds(w.Lease), w.Waiting, Milliseconds(w.Announced),
 		keys.Prefix(w.Name), keys.RWChannel(w.Name),
 	), w.Publish)}
@@ -69,5 +69,5 @@ func Withdraw(name, waiting string, publish any) Call {
 
 // RWForce is Force of a read-write lock.
 func RWForce(name string, publish any) Call {
-	return Call{Script: script.RwForce, Keys: 2, Args: says(list(name, keys.RWWriters(name), keys.RWChannel(name)), publish).Add(keys.Prefix(name))}
+	return Call{Script: script.RwForce, Keys: 2, Args: appendPublish(list(name, keys.RWWriters(name), keys.RWChannel(name)), publish).Add(keys.Prefix(name))}
 }

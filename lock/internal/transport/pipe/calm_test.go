@@ -42,7 +42,7 @@ func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 				p.work.L = &p.mu
 				c := newConn(p, Connection{Conn: resp.Over(resp.New(still{client}))})
 				p.live = c
-				c.giveTurn(nobody)
+				c.giveTurn(noReader)
 				if busy != nil {
 					busy(p, c)
 				}
@@ -76,7 +76,7 @@ func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 		turn, want turn
 		inflight   int
 	}{
-		"the last one":      {resident, nobody, 1},
+		"the last one":      {resident, noReader, 1},
 		"another follows":   {resident, resident, 2},
 		"a leader has read": {leader, leader, 1},
 	} {
@@ -89,7 +89,7 @@ func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 			}
 			conn.popOldest()
 			require.Equal(t, c.want, conn.turn)
-			require.Equal(t, c.want == nobody, p.leadable.Load() == conn)
+			require.Equal(t, c.want == noReader, p.leadable.Load() == conn)
 		})
 	}
 }
@@ -97,7 +97,7 @@ func TestNobodysTurnBeginsWhenTheResidentHasReadTheLastAnswer(t *testing.T) {
 // TestWhatIsWrittenHasAReader: a leader may give up its turn between the writer's checkReady and its
 // write.
 func TestWhatIsWrittenHasAReader(t *testing.T) {
-	for before, after := range map[turn]turn{nobody: resident, leader: leader, resident: resident} {
+	for before, after := range map[turn]turn{noReader: resident, leader: leader, resident: resident} {
 		p := &Pipe{cfg: &Config{Timeout: time.Minute, LeadAfter: 1, Epoch: func() uint32 { return 0 }}}
 		c := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
 		c.giveTurn(before)

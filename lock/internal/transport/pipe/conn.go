@@ -37,7 +37,7 @@ func newConn(p *Pipe, dialed Connection) *conn {
 // from then on.
 func (c *conn) checkReady() bool {
 	c.mu.Lock()
-	alive, hasNoReader := c.err == nil, c.turn == nobody
+	alive, hasNoReader := c.err == nil, c.turn == noReader
 	if hasNoReader {
 		c.giveTurnLocked(leader)
 	}
@@ -96,7 +96,7 @@ func (c *conn) register(batch []*Request, now time.Time) (asked questions, alive
 		} else {
 			c.soloStreak++
 		}
-		if c.turn == nobody { // a leader has given up its turn since checkReady
+		if c.turn == noReader { // a leader has given up its turn since checkReady
 			c.giveTurnLocked(resident)
 		}
 		c.armLocked(c.cfg.Timeout)
@@ -153,7 +153,7 @@ func (c *conn) checkAge() {
 	c.isArmed = false
 	if c.err != nil || c.inflight.len() == 0 {
 		c.overdue = nil
-		if c.turn == nobody { // the resident sees the end of an idle connection
+		if c.turn == noReader { // the resident sees the end of an idle connection
 			c.giveTurnLocked(resident)
 		}
 		c.mu.Unlock()
@@ -209,7 +209,7 @@ func (c *conn) readOne() bool {
 		c.fail(givenUp(err))
 		return false
 	default:
-		number, refusal, refused := unpublished(r.script, reply)
+		number, refusal, refused := splitPublishRefusal(r.script, reply)
 		if refused {
 			c.cfg.Unpublished(refusal)
 		}
@@ -230,7 +230,7 @@ func (c *conn) popOldest() (r *Request, ofAsking bool) {
 		c.overdue = nil // r may be used again
 	}
 	if c.canBeLed && c.inflight.len() == 0 && c.turn == resident && c.soloStreak >= c.cfg.LeadAfter {
-		c.giveTurnLocked(nobody)
+		c.giveTurnLocked(noReader)
 	}
 	return r, false
 }

@@ -7,7 +7,7 @@ import "time"
 // two readers, and turn says which one reads:
 //
 //	            LeadAfter requests in a row were alone, and nothing is in flight
-//	resident ─────────────────────────────────────────────────────────────────▶ nobody
+//	resident ─────────────────────────────────────────────────────────────────▶ noReader
 //	   ▲ ▲                                                                       │  ▲
 //	   │ └── a request is written without leading; no request for Timeout ───────┤  │
 //	   │                                                                         │  │
@@ -15,13 +15,13 @@ import "time"
 //	   └───────────────────────────────────── leader ◀────────────── is to write┘  │nothing is in flight
 //	                                             └──────────────────────────────────┘
 //
-// While a request is in flight the turn is never nobody. A leader leads one request, for at
+// While a request is in flight the turn is never noReader. A leader leads one request, for at
 // most leadTime, and gives the turn only to the resident.
 type turn uint8
 
 const (
 	resident turn = iota // the connection's own goroutine, the resident, reads or is about to read
-	nobody               // nothing is in flight, and nobody reads
+	noReader             // nothing is in flight, and nobody reads
 	leader               // a caller, the leader, writes or reads; or checkReady looks at the connection
 )
 
@@ -119,7 +119,7 @@ func (p *Pipe) endWrite() {
 func (c *conn) claimTurn() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil || c.turn != nobody {
+	if c.err != nil || c.turn != noReader {
 		return false
 	}
 	c.giveTurnLocked(leader)
@@ -166,7 +166,7 @@ func (c *conn) readAsLeader() {
 	if c.inflight.len() > 0 {
 		c.giveTurnLocked(resident)
 	} else {
-		c.giveTurnLocked(nobody)
+		c.giveTurnLocked(noReader)
 	}
 }
 
@@ -182,7 +182,7 @@ func (c *conn) giveTurnLocked(to turn) {
 		to = resident
 	}
 	c.turn = to
-	if to == nobody {
+	if to == noReader {
 		c.pipe.leadable.Store(c)
 		return
 	}

@@ -204,9 +204,9 @@ func redirectionOf(err error, from string) (Redirection, bool) {
 	return to, true
 }
 
-// unpublished splits the answer of a script that publishes into the number and the
+// splitPublishRefusal splits the answer of a script that publishes into the number and the
 // refusal of its message.
-func unpublished(s *script.Script, reply resp.Reply) (number resp.Reply, refusal string, refused bool) {
+func splitPublishRefusal(s *script.Script, reply resp.Reply) (number resp.Reply, refusal string, refused bool) {
 	pair, ok := reply.Other().([]any)
 	if !ok || len(pair) != 2 {
 		return reply, "", false

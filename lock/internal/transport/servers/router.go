@@ -113,9 +113,9 @@ func (r *Router) Send(ctx context.Context, key string, req *pipe.Request) {
 	s.Send(req)
 }
 
-// Known waits for the first Layout, as long as ctx allows. It returns nil if a server is
+// AwaitServer waits for the first Layout, as long as ctx allows. It returns nil if a server is
 // known then, and otherwise the reason.
-func (r *Router) Known(ctx context.Context) error {
+func (r *Router) AwaitServer(ctx context.Context) error {
 	r.awaitLayout(ctx)
 	if r.single == nil && len(r.Servers()) == 0 {
 		return r.noServerError()
