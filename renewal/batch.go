@@ -137,10 +137,15 @@ func (b *Batch) endWriting() {
 	b.lane.mu.Lock()
 	defer b.lane.mu.Unlock()
 	b.writing = false
-	if b.written != nil {
-		close(b.written)
-		b.written = nil
+	if b.written == nil {
+		return
 	}
+	close(b.written)
+	dog := b.lane.dog
+	dog.takenOutMu.Lock()
+	delete(dog.takenOut, b.written)
+	dog.takenOutMu.Unlock()
+	b.written = nil
 }
 
 // writtenLocked returns a channel that is closed when the request that is being

@@ -43,9 +43,9 @@ func (w *Watchdog) closeLanes(lanes ...*Lane) {
 // untold are leases that are lost while a request with them is being written. Their owners are told
 // when the request is written, so that no renewal of a lease is sent after that.
 type untold struct {
-	leases  []*Lease
-	written <-chan struct{}
-	end     instant // the earliest end of their trust; the owners are told by then in any case
+	leases []*Lease
+	writes []<-chan struct{}
+	end    instant // the earliest end of their trust; the owners are told by then in any case
 }
 
 // tellWhenWritten calls Lost for leases that are being written, and returns when it has called all.
@@ -54,7 +54,7 @@ func (w *Watchdog) tellWhenWritten(all []untold) {
 	for _, u := range all {
 		go func() {
 			label("await a write")
-			w.awaitWritten(u.written, u.end)
+			w.awaitWritten(u.writes, u.end)
 			ready <- u.leases
 		}()
 	}
@@ -111,14 +111,20 @@ func (ln *Lane) close() (gone []*Lease, writing []untold) {
 		var lost []*Lease
 		end := never
 		for i := len(g.leases) - 1; i >= 0; i-- {
-			if l := g.leases[i]; l != nil {
-				lost = append(lost, l)
-				end = min(end, instant(l.trust.Load()))
-				l.loseLocked(ln, Closed)
+			l := g.leases[i]
+			if l == nil {
+				continue
 			}
+			trust := instant(l.trust.Load())
+			if len(l.formerWritesLocked()) > 0 {
+				writing = append(writing, untold{[]*Lease{l}, l.writesLocked(), trust})
+			} else {
+				lost, end = append(lost, l), min(end, trust)
+			}
+			l.loseLocked(ln, Closed)
 		}
 		if len(lost) > 0 && g.kind == inBatch && g.batch.writing {
-			writing = append(writing, untold{lost, g.batch.writtenLocked(), end})
+			writing = append(writing, untold{lost, []<-chan struct{}{g.batch.writtenLocked()}, end})
 		} else {
 			gone = append(gone, lost...)
 		}

@@ -142,7 +142,7 @@ func (b *Batch) emptyLocked() {
 func (ln *Lane) applyRenewedLocked(l *Lease, sent, now, renewedTrust instant) {
 	// An answer to a request that was written before Verify may be the old server's.
 	l.mustVerify = sent < ln.lastVerify || l.flags&doubted != 0
-	l.home, l.fails, l.moves, l.flags = nil, 0, 0, 0
+	l.home, l.fails, l.moves, l.flags = nil, 0, 0, l.flags&takenOut
 	isNotRenewed := l.isNotRenewed()
 	if !isNotRenewed {
 		l.trustLocked(renewedTrust)

@@ -27,6 +27,13 @@ func (ln *Lane) Lock() (unlock func()) {
 	return ln.mu.Unlock
 }
 
+// TakenOut returns how many batches are being written out of which leases were taken.
+func (w *Watchdog) TakenOut() int {
+	w.takenOutMu.Lock()
+	defer w.takenOutMu.Unlock()
+	return len(w.takenOut)
+}
+
 // InSlots returns how many leases of the lane have a slot.
 func (ln *Lane) InSlots() int {
 	ln.mu.Lock()

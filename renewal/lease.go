@@ -1,6 +1,7 @@
 package renewal
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -51,17 +52,18 @@ type Lease struct {
 	slot       uint16  // 0: none yet, or it is not renewed
 	isFixed    bool    // not renewed
 	mustVerify bool    // Verify or Confirm wants the store asked about it, even if it is not renewed; not yet set in a queued group with verify
-	flags      uint8   // a sum of sentAlone, writtenOnce and doubted
+	flags      uint8   // a sum of sentAlone, writtenOnce, doubted and takenOut
 	fails      uint8   // unknown outcomes in a row; saturates
 	moves      uint8   // how often it was moved out of a batch since the last positive answer; at most maxMoves
 	reason     Reason  // why it is lost
 }
 
-// The flags of a lease. A positive answer clears them.
+// The flags of a lease. A positive answer clears them, but not takenOut.
 const (
 	sentAlone   uint8 = 1 << iota // its renewal failed with no other lease in the batch; it is sent alone until the store answers
 	writtenOnce                   // a renewal of it was written
 	doubted                       // Confirm was called while the lease was in a batch; cleared when a request for it is written
+	takenOut                      // the lease was in Watchdog.takenOut, and may still be there
 )
 
 // noCopy makes go vet report copies.
@@ -169,17 +171,23 @@ func (l *Lease) Release() bool {
 		ln.mu.Unlock()
 		return false
 	}
-	written := l.writtenLocked()
+	writes := l.writesLocked()
 	l.endLocked(ln, released)
 	ln.mu.Unlock()
-	if written != nil {
-		ln.dog.awaitWritten(written, instant(l.trust.Load()))
-	}
+	ln.dog.awaitWritten(writes, instant(l.trust.Load()))
 	return true
 }
 
-// writtenLocked returns a channel that is closed when a request with l that is being
-// written is complete; nil if no such request is being written.
+// writesLocked returns a channel for each request with l that is being written. It is closed
+// when the request is complete.
+func (l *Lease) writesLocked() (writes []<-chan struct{}) {
+	if written := l.writtenLocked(); written != nil {
+		writes = append(writes, written)
+	}
+	return append(writes, l.formerWritesLocked()...)
+}
+
+// writtenLocked is writesLocked for the batch in which l is now; nil if there is none.
 func (l *Lease) writtenLocked() <-chan struct{} {
 	if l.home == nil || l.home.kind != inBatch {
 		return nil
@@ -187,13 +195,35 @@ func (l *Lease) writtenLocked() <-chan struct{} {
 	return l.home.batch.writtenLocked()
 }
 
-// awaitWritten waits until written is closed, at most until the instant end.
-func (w *Watchdog) awaitWritten(written <-chan struct{}, end instant) {
+// formerWritesLocked is writesLocked for the batches out of which l was taken.
+func (l *Lease) formerWritesLocked() (writes []<-chan struct{}) {
+	if l.flags&takenOut == 0 {
+		return nil
+	}
+	w := l.lane.Load().dog
+	w.takenOutMu.Lock()
+	defer w.takenOutMu.Unlock()
+	for written, leases := range w.takenOut {
+		if slices.Contains(leases, l) {
+			writes = append(writes, written)
+		}
+	}
+	return writes
+}
+
+// awaitWritten waits until all of writes are closed, at most until the instant end.
+func (w *Watchdog) awaitWritten(writes []<-chan struct{}, end instant) {
+	if len(writes) == 0 {
+		return
+	}
 	t := time.NewTimer(time.Duration(end - w.now()))
 	defer t.Stop()
-	select {
-	case <-written:
-	case <-t.C:
+	for _, written := range writes {
+		select {
+		case <-written:
+		case <-t.C:
+			return
+		}
 	}
 }
 
@@ -302,10 +332,26 @@ func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 	ln.stats.lost[reason]++
 }
 
-// takeOutLocked takes the lease out of its group, to be put into another one.
+// takeOutLocked takes the lease out of its group, to be put into another one. If a request with
+// it is being written, Release still waits for that.
 func (l *Lease) takeOutLocked() {
 	l.mustVerify = l.mustVerify || l.home.verify
+	if written := l.writtenLocked(); written != nil {
+		l.flags |= takenOut
+		l.home.lane.dog.noteTakenOut(l, written)
+	}
 	l.leaveLocked()
+}
+
+// noteTakenOut notes that l was taken out of the batch that is being written until written is closed. The
+// lane's lock is held, so the batch is still being written.
+func (w *Watchdog) noteTakenOut(l *Lease, written <-chan struct{}) {
+	w.takenOutMu.Lock()
+	defer w.takenOutMu.Unlock()
+	if w.takenOut == nil {
+		w.takenOut = make(map[<-chan struct{}][]*Lease)
+	}
+	w.takenOut[written] = append(w.takenOut[written], l)
 }
 
 // leaveLocked takes the lease out of its group.

@@ -27,13 +27,11 @@ func (l *Lease) Move(to *Lane) bool {
 		}
 		return false
 	}
-	written := l.writtenLocked()
+	writes := l.writesLocked()
 	moved := l.moveLocked(from, to)
 	from.mu.Unlock()
 	to.mu.Unlock()
-	if written != nil {
-		from.dog.awaitWritten(written, instant(l.trust.Load()))
-	}
+	from.dog.awaitWritten(writes, instant(l.trust.Load()))
 	if !moved {
 		notifyLost([]*Lease{l})
 		return false

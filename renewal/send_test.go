@@ -118,6 +118,148 @@ func TestReleaseWaitsForTheEndOfWriting(t *testing.T) {
 	})
 }
 
+// slowWriter is a Renewer whose n-th request is written at writes[n] after began. The others are written in no
+// time, and renew.
+type slowWriter struct {
+	began  time.Time
+	writes []time.Duration
+	calls  atomic.Int32
+}
+
+func (r *slowWriter) Renew(_ context.Context, b *renewal.Batch) {
+	n := int(r.calls.Add(1)) - 1
+	live, _ := b.Send(func([]int, time.Time) error {
+		if n < len(r.writes) {
+			time.Sleep(time.Until(r.began.Add(r.writes[n])))
+		}
+		return nil
+	})
+	if n >= len(r.writes) {
+		for _, i := range live {
+			b.Renewed(i)
+		}
+	}
+}
+
+// TestNothingIsSentOfALeaseThatWasTakenOutOfItsBatch after Release has returned, or Close has told its owner.
+func TestNothingIsSentOfALeaseThatWasTakenOutOfItsBatch(t *testing.T) {
+	const hung = 15 * time.Second // after all leases are due
+	type world struct {
+		s        *store
+		w        *renewal.Watchdog
+		from, to *renewal.Lane
+		lease    *renewal.Lease
+		passed   *holder
+	}
+	for name, c := range map[string]struct {
+		writes []time.Duration
+		take   func(*testing.T, *world)
+		until  time.Duration
+	}{
+		"not":      {[]time.Duration{hung}, func(*testing.T, *world) {}, hung},
+		"fixed":    {[]time.Duration{hung}, func(_ *testing.T, x *world) { x.lease.SetFixed(true) }, hung},
+		"verified": {[]time.Duration{hung}, func(_ *testing.T, x *world) { x.lease.Verify() }, hung},
+		"moved": {[]time.Duration{hung}, func(t *testing.T, x *world) {
+			go x.lease.Move(x.to) // it waits, too
+			synctest.Wait()
+			require.Same(t, x.to, x.lease.Lane())
+		}, hung},
+		"verified and fixed": {[]time.Duration{hung}, func(_ *testing.T, x *world) {
+			x.lease.Verify()
+			x.lease.SetFixed(true)
+		}, hung},
+		"verified and renewed": {[]time.Duration{hung}, func(t *testing.T, x *world) {
+			x.lease.Verify()
+			time.Sleep(100 * time.Millisecond)
+			require.EqualValues(t, 1, x.w.Stats().Renewed)
+		}, hung},
+		"verified and passed on": {[]time.Duration{hung}, func(t *testing.T, x *world) {
+			x.lease.Verify()
+			require.True(t, x.lease.Pass(&x.passed.lease, x.passed))
+			x.lease = &x.passed.lease
+		}, hung},
+		"verified in two batches": {[]time.Duration{hung, hung + time.Second}, func(t *testing.T, x *world) {
+			x.lease.Verify()
+			time.Sleep(100 * time.Millisecond)
+			x.lease.Verify()
+		}, hung + time.Second},
+		"verified in two batches, of which the second is written first": {[]time.Duration{hung + time.Second, hung}, func(t *testing.T, x *world) {
+			x.lease.Verify()
+			time.Sleep(100 * time.Millisecond)
+			x.lease.Verify()
+		}, hung + time.Second},
+		"verified and being written again, and longer": {[]time.Duration{hung, hung + time.Second}, func(_ *testing.T, x *world) {
+			x.lease.Verify()
+			time.Sleep(100 * time.Millisecond)
+		}, hung + time.Second},
+		"verified, and never written": {[]time.Duration{time.Hour, time.Hour}, func(_ *testing.T, x *world) {
+			x.lease.Verify()
+			time.Sleep(100 * time.Millisecond)
+		}, 0},
+		"verified and being written again": {[]time.Duration{hung + time.Second, hung}, func(t *testing.T, x *world) {
+			x.lease.Verify()
+			time.Sleep(100 * time.Millisecond)
+		}, hung + time.Second},
+	} {
+		for way, end := range map[string]func(*testing.T, *world){
+			"release":   func(t *testing.T, x *world) { require.True(t, x.lease.Release()) },
+			"lanes":     func(_ *testing.T, x *world) { x.lease.Lane().Close() },
+			"watchdog":  func(_ *testing.T, x *world) { go x.w.Close() },
+			"moved out": func(_ *testing.T, x *world) { x.lease.Move(x.to) },
+		} {
+			if way == "moved out" && name == "moved" {
+				continue
+			}
+			t.Run(name+", "+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &store{}
+					r := &slowWriter{began: time.Now(), writes: c.writes}
+					w, from := newLane(t, r, renewal.Config{Dispatchers: 3})
+					to, err := w.Lane("to", s)
+					require.NoError(t, err)
+					h, mate := s.hold(t, from, renewedFor(30*time.Second)), s.hold(t, from, renewedFor(30*time.Second))
+					x := &world{s, w, from, to, &h.lease, &holder{key: h.key, store: s}}
+					other := s.hold(t, to, fixedFor(time.Minute))
+					for r.calls.Load() == 0 {
+						time.Sleep(time.Millisecond)
+					}
+					synctest.Wait()
+					c.take(t, x)
+					mate.lease.SetFixed(true) // out of the same batch
+					until := c.until
+					if until == 0 { // the end of its trust
+						until = x.lease.Deadline().Sub(r.began)
+					}
+					before := time.Now()
+					require.True(t, other.lease.Release())
+					require.Equal(t, before, time.Now())
+					end(t, x)
+					owner := h
+					if x.lease == &x.passed.lease {
+						owner = x.passed
+					}
+					if way == "watchdog" {
+						time.Sleep(time.Until(r.began.Add(until + time.Second)))
+					}
+					if way == "watchdog" || way == "lanes" {
+						require.Equal(t, []renewal.Reason{renewal.Closed}, owner.reasons())
+						require.Equal(t, until, owner.toldAt().Sub(r.began))
+					} else {
+						require.Equal(t, until, time.Since(r.began))
+						before = time.Now()
+						x.lease.Release()
+						if c.until != 0 { // all is written
+							require.Equal(t, before, time.Now())
+						}
+					}
+					time.Sleep(time.Hour)
+					require.Zero(t, w.TakenOut())
+				})
+			})
+		}
+	}
+}
+
 func TestReleaseOfALeaseWhoseWriteNeverEndsWaitsForItsTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}

@@ -52,7 +52,7 @@ func (l *Lease) Verify() {
 		return
 	}
 	now := ln.dog.now()
-	l.leaveLocked()
+	l.takeOutLocked()
 	l.mustVerify = true
 	ln.scheduleLocked(l, ln.dog.floorToWindow(now), now)
 }

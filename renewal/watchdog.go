@@ -43,6 +43,11 @@ type Watchdog struct {
 
 	epochMu sync.Mutex // held while a new epoch is made, so that only one goroutine does; no other lock is taken under it
 
+	takenOutMu sync.Mutex // guards takenOut; no other lock is taken under it
+	// takenOut has the leases that were taken out of their batch while it was being written, by the
+	// channel that is closed when it is written. They are in other groups now, or in no group.
+	takenOut map[<-chan struct{}][]*Lease
+
 	wg sync.WaitGroup // dispatchers and the clock's timer
 
 	mu          sync.Mutex // guards what follows; taken before a lane's lock
