@@ -172,7 +172,7 @@ func (ln *Lane) retryLocked(l *Lease, now instant) {
 
 // noteAnswerLocked reports whether the store answered b, and records what follows for the
 // lane. An answer ends the lane's row of failures. A batch whose leases had all ended before they
-// were sent counts as answered, but does not end the row.
+// were sent counts as answered, but does not end the row. So does a batch that Close cuts off.
 func (ln *Lane) noteAnswerLocked(b *Batch) bool {
 	for _, v := range b.outcomes {
 		if v == unknown {
@@ -185,7 +185,7 @@ func (ln *Lane) noteAnswerLocked(b *Batch) bool {
 		}
 		return true
 	}
-	if b.flight.live == 0 && b.err == nil {
+	if b.flight.live == 0 && (b.err == nil || ln.closed) {
 		return true
 	}
 	if b.err == nil {

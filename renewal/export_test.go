@@ -21,6 +21,12 @@ func (w *Watchdog) CompareClocks() {
 // IsWatching reports whether the clock's timer is armed, or about to be armed.
 func (w *Watchdog) IsWatching() bool { return w.isWatching.Load() }
 
+// Lock takes the watchdog's lock.
+func (w *Watchdog) Lock() (unlock func()) {
+	w.mu.Lock()
+	return w.mu.Unlock
+}
+
 // Lock takes the lane's lock.
 func (ln *Lane) Lock() (unlock func()) {
 	ln.mu.Lock()

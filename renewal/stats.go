@@ -1,6 +1,7 @@
 package renewal
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wheellock/wheellock/wheel"
@@ -141,10 +142,10 @@ func (s *laneStats) snapshot(queued int) Stats {
 // Stats returns a snapshot of all lanes together.
 func (w *Watchdog) Stats() Stats {
 	w.mu.Lock()
-	sum := w.closedLanes
+	sum, lanes := w.closedLanes, slices.Clone(w.lanes) // together, so that a lane is in one of the two
 	w.mu.Unlock()
 	queued := 0
-	for _, ln := range w.snapshotLanes() {
+	for _, ln := range lanes {
 		ln.mu.Lock()
 		sum.add(&ln.stats)
 		queued += ln.countQueuedLocked()

@@ -40,6 +40,65 @@ func TestStatsSinceCountsOnlyWhatCameBetween(t *testing.T) {
 	})
 }
 
+// TestStatsDoNotGoBackWhenALaneIsClosed: what a lane has counted is counted once all the time.
+func TestStatsDoNotGoBackWhenALaneIsClosed(t *testing.T) {
+	const n = 10
+	s := &store{}
+	w, _ := newLane(t, s, renewal.Config{})
+	lanes := make([]*renewal.Lane, n)
+	for i := range lanes {
+		ln, err := w.Lane("", s)
+		require.NoError(t, err)
+		lanes[i] = ln
+		s.hold(t, ln, fixedFor(time.Hour))
+		ln.Verify() // which counts as a renewal, and no other comes
+		for ln.Stats().Renewed == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for _, ln := range lanes {
+		before := w.Stats().Renewed
+		// Stats and then Close wait for the lock. Both have waited for long, and it is taken once more when it is
+		// free for Stats. So a sync.Mutex lets Close in as soon as Stats has released it for the first time.
+		unlock := w.Lock()
+		var wg sync.WaitGroup
+		var got renewal.Stats
+		wg.Go(func() { got = w.Stats() })
+		time.Sleep(5 * time.Millisecond)
+		wg.Go(ln.Close)
+		time.Sleep(5 * time.Millisecond)
+		unlock()
+		unlock = w.Lock()
+		time.Sleep(5 * time.Millisecond)
+		unlock()
+		wg.Wait()
+		require.GreaterOrEqual(t, got.Renewed, before)
+		require.Equal(t, before, w.Stats().Renewed)
+	}
+}
+
+// TestABatchThatCloseCutsOffHasNotFailed: its count would come too late for the Stats of the watchdog.
+func TestABatchThatCloseCutsOffHasNotFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r := &store{}, &hungWriter{free: make(chan struct{})}
+		w, ln := newLane(t, r, renewal.Config{})
+		s.hold(t, ln, renewedFor(30*time.Second))
+		r.await(1)
+		closed := make(chan struct{})
+		go func() {
+			ln.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		close(r.free)
+		<-closed
+		synctest.Wait()
+		require.Zero(t, w.Stats().Failed)
+		require.Zero(t, ln.Stats().Failed)
+		require.Zero(t, ln.Stats().InFlight)
+	})
+}
+
 func TestStatsCountEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
