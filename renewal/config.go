@@ -17,7 +17,8 @@ const (
 	DefaultDispatchers = 2
 	MaxDispatchers     = 1024
 	minTick            = time.Millisecond
-	maxTick            = 10 * time.Millisecond
+	maxTick            = 10 * time.Millisecond // of the default
+	longestTick        = time.Hour             // that package wheel takes
 	maxSlack           = 100 * time.Millisecond
 )
 
@@ -26,8 +27,8 @@ type Config struct {
 	// TTL is the lease that a renewal asks for: whole milliseconds from 100 ms
 	// to 30 days, default 30 s. Leases are renewed every third of it.
 	TTL time.Duration
-	// Tick is the tick of the wheel: from 1 ms to TTL/100, default TTL/100 but
-	// at most 10 ms. The holder of a lease shorter than 4 ticks is told of the
+	// Tick is the tick of the wheel: from 1 ms to TTL/100, at most 1 h, default
+	// TTL/100 but at most 10 ms. The holder of a lease shorter than 4 ticks is told of the
 	// lease's end up to a tick late. Lease.Valid is exact in any case.
 	Tick time.Duration
 	// Margin is the time between the end of trust and the end of the lease in the
@@ -72,8 +73,12 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Tick == 0 {
 		cfg.Tick = tick
 	}
-	if cfg.Tick < minTick || cfg.Tick > cfg.TTL/100 {
-		bad("Tick", cfg.Tick, fmt.Sprintf("from %v to TTL/100 = %v", minTick, cfg.TTL/100))
+	bound := fmt.Sprintf("TTL/100 = %v", cfg.TTL/100)
+	if cfg.TTL/100 > longestTick {
+		bound = longestTick.String()
+	}
+	if cfg.Tick < minTick || cfg.Tick > min(cfg.TTL/100, longestTick) {
+		bad("Tick", cfg.Tick, fmt.Sprintf("from %v to %s", minTick, bound))
 		cfg.Tick = tick
 	}
 	if cfg.Margin != 0 && (cfg.Margin < 2*cfg.Tick || cfg.Margin > cfg.TTL/4) {

@@ -109,8 +109,11 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 // instant at, or for its end of trust if it is not renewed (any more).
 func (ln *Lane) scheduleLocked(l *Lease, at, now instant) {
 	var g *group
-	if l.isNotRenewed() && !l.mustVerify {
+	isNotRenewed := l.isNotRenewed()
+	if isNotRenewed {
 		ln.leaveSlotLocked(l)
+	}
+	if isNotRenewed && !l.mustVerify {
 		g = ln.groupOfLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/instant(ln.dog.slack)))
 	} else {
 		// The last bit of the key keeps leases that must be sent alone in other groups than

@@ -347,3 +347,31 @@ func TestALeaseHasOneSlot(t *testing.T) {
 		require.Zero(t, ln.InSlots())
 	})
 }
+
+// TestAFixedLeaseHasNoSlot, even if the store must be asked about it.
+func TestAFixedLeaseHasNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		_, ln := newLane(t, s, renewal.Config{MaxHold: 50 * time.Second})
+		terms := fixedFor(30 * time.Second)
+		terms.Stamp = time.Now()
+		h := &holder{key: s.put(terms.TTL), store: s}
+		ln.Verify()
+		require.NoError(t, ln.Hold(&h.lease, h, terms)) // the old server may have confirmed it
+		require.Zero(t, ln.InSlots())
+		h.lease.SetFixed(false)
+		require.Equal(t, 1, ln.InSlots())
+		h.lease.SetFixed(true)
+		require.Zero(t, ln.InSlots())
+		h.lease.SetFixed(false)
+		time.Sleep(time.Second)
+		require.Equal(t, 1, ln.InSlots())
+		require.True(t, h.lease.Extend(time.Now(), time.Hour)) // so it is not renewed any more
+		h.lease.Verify()
+		require.Zero(t, ln.InSlots())
+		time.Sleep(time.Second)
+		require.True(t, h.lease.Valid())
+		require.True(t, h.lease.Release())
+		require.Zero(t, ln.InSlots())
+	})
+}
