@@ -345,6 +345,7 @@ func TestALeaseThatIsFixedInTheQueueIsAskedAboutOnce(t *testing.T) {
 			left := h.lease.Deadline()
 			h.lease.SetFixed(true)
 			time.Sleep(13 * time.Second)
+			synctest.Wait()
 			require.Equal(t, c.gone, !h.lease.Valid())
 			require.Equal(t, left, h.lease.Deadline())
 			require.Equal(t, c.want, asked[h.key])
