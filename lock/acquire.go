@@ -15,26 +15,29 @@ import (
 // take takes a lock or permits, counts the call by its outcome, and calls the hooks. wrong is nil, or
 // the error of the call's own arguments.
 func (c *Client) take(ctx context.Context, w hold.Wanted, wrong error) (*Held, error) {
-	w.Began = c.table.Now()
-	held, err := c.takeUncounted(ctx, w, wrong)
-	c.telling.recordCall(ctx, w.Name, c.table.Now()-w.Began, held, err)
+	began := c.table.Now()
+	held, waited, err := c.takeUncounted(ctx, w, wrong)
+	c.telling.recordCall(ctx, w.Name, c.table.Now()-began, waited, held, err)
 	return (*Held)(held), err
 }
 
-// takeUncounted is take without the count and the hooks.
-func (c *Client) takeUncounted(ctx context.Context, w hold.Wanted, wrong error) (*hold.Held, error) {
+// takeUncounted is take without the count and the hooks. It reports whether a call that waits had to.
+func (c *Client) takeUncounted(ctx context.Context, w hold.Wanted, wrong error) (held *hold.Held, waited bool, err error) {
 	if w.Wait && deadlinePassed(ctx) {
 		w.Wait = false
-		return tryOnce(ctx, c.cfg.IOTimeout, w.Name, func(ctx context.Context) (*hold.Held, error) { return c.takeUncounted(ctx, w, wrong) })
+		held, err = tryOnce(ctx, c.cfg.IOTimeout, w.Name, func(ctx context.Context) (*hold.Held, error) {
+			held, _, err := c.takeUncounted(ctx, w, wrong)
+			return held, err
+		})
+		return held, false, err
 	}
 	if err := c.admit(ctx, w.Name, errors.Join(hold.CheckLease(w.Name, w.Lease), wrong)); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer c.table.End(w.Name)
 	if w.Kind != hold.Permits {
-		var err error
 		if w.Owner, w.Shared, err = c.ownerOf(ctx); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	return c.holds.Take(ctx, w)

@@ -26,16 +26,17 @@ import (
 // never returned to a caller, because the caller had stopped waiting, none of
 // these hooks is called for it.
 type Hooks struct {
-	// Acquired is called when Lock, LockFor, TryLock or TryLockFor has acquired
-	// the lock, on the caller's goroutine and before the call returns. It is
-	// not called for a re-entry.
+	// Acquired is called when Lock, LockFor, TryLock, TryLockFor or TryLockWithin
+	// has acquired the lock, on the caller's goroutine and before the call
+	// returns. It is not called for a re-entry.
 	Acquired func(Event)
 	// Failed is called when one of these calls fails, on the caller's goroutine
 	// and before the call returns. Event.Outcome says why it failed.
 	Failed func(Event)
-	// Waited is called when a Lock or LockFor that had to wait ends, with the
-	// lock or with Err. It runs on the caller's goroutine, before Acquired or
-	// Failed.
+	// Waited is called when a Lock, LockFor or TryLockWithin that had to wait
+	// ends, with the lock or with Err. It runs on the caller's goroutine, before
+	// Acquired or Failed, and with the same Event. If the time of TryLockWithin
+	// is over, Err is that of the last try, as the caller gets it.
 	Waited func(Event)
 	// Released is called when the last Unlock of a hold ends, on the caller's
 	// goroutine. Err is ErrUnknown if Redis did not answer. If the caller then

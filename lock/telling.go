@@ -85,9 +85,9 @@ func (t *telling) newEvent(ctx context.Context, name string, h *hold.Hold, err e
 	return e
 }
 
-// recordCall counts a call by its outcome and calls the hooks. took is how long the call lasted. Every
-// call that takes a lock or permits calls recordCall once, at its end.
-func (t *telling) recordCall(ctx context.Context, name string, took waitqueue.Instant, x *hold.Held, err error) {
+// recordCall counts a call by its outcome and calls the hooks. took is how long the call lasted, and
+// waited says that it had to wait. Every call that takes a lock or permits calls recordCall once, at its end.
+func (t *telling) recordCall(ctx context.Context, name string, took waitqueue.Instant, waited bool, x *hold.Held, err error) {
 	o, hook := OutcomeReentered, (func(Event))(nil)
 	var h *hold.Hold
 	if err != nil {
@@ -97,10 +97,15 @@ func (t *telling) recordCall(ctx context.Context, name string, took waitqueue.In
 		t.waited.Record(time.Duration(took))
 	}
 	t.calls[o].Add(1)
-	if hook != nil {
+	if waited = waited && t.hooks.Waited != nil; waited || hook != nil {
 		e := t.newEvent(ctx, name, h, err)
 		e.Waited, e.Outcome = time.Duration(took), o
-		t.callHook(hook, e)
+		if waited {
+			t.callHook(t.hooks.Waited, e)
+		}
+		if hook != nil {
+			t.callHook(hook, e)
+		}
 	}
 	if o == OutcomeAcquired && t.hooks.Lost != nil {
 		if lost := h.MarkReportable(); lost != nil {
@@ -110,16 +115,6 @@ func (t *telling) recordCall(ctx context.Context, name string, took waitqueue.In
 }
 
 var _ hold.Observer = (*telling)(nil)
-
-// Waited implements hold.Observer.
-func (t *telling) Waited(ctx context.Context, name string, took time.Duration, h *hold.Hold, err error) {
-	if t.hooks.Waited == nil {
-		return
-	}
-	e := t.newEvent(ctx, name, h, err)
-	e.Waited, e.Outcome = took, outcomeOf(ctx, err)
-	t.callHook(t.hooks.Waited, e)
-}
 
 // Lost implements hold.Observer. Another goroutine soon calls Hooks.Lost.
 func (t *telling) Lost(h *hold.Hold, err error) {

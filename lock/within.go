@@ -19,12 +19,15 @@ import (
 // ctx.Err(). With a d of zero or less, TryLockWithin makes one try, which takes at
 // most Config.IOTimeout, unless others of this client wait.
 func (m *Mutex) TryLockWithin(ctx context.Context, d time.Duration) (*Held, error) {
-	w := hold.Wanted{Kind: m.kind, Name: m.name, Terms: hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}, Began: m.c.table.Now()}
+	w := hold.Wanted{Kind: m.kind, Name: m.name, Terms: hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}}
+	began, waited := m.c.table.Now(), false
 	held, err := within(ctx, d, func(ctx context.Context, waits bool) (*hold.Held, error) {
 		w.Wait = waits
-		return m.c.takeUncounted(ctx, w, nil)
+		held, hadTo, err := m.c.takeUncounted(ctx, w, nil)
+		waited = waited || hadTo
+		return held, err
 	})
-	m.c.telling.recordCall(ctx, m.name, m.c.table.Now()-w.Began, held, err)
+	m.c.telling.recordCall(ctx, m.name, m.c.table.Now()-began, waited, held, err)
 	return (*Held)(held), err
 }
 

@@ -339,3 +339,151 @@ func TestTryLockWithinIsWoken(t *testing.T) {
 		bounded.Wait(t, &wg)
 	}
 }
+
+// requireOneStory requires that each call has told its end once, and in Waited as in Acquired or Failed.
+// The calls were made one after the other.
+func requireOneStory(t *testing.T, events []toldEvent) {
+	t.Helper()
+	for i, e := range events {
+		if e.hook != "waited" {
+			continue
+		}
+		require.Less(t, i+1, len(events), "only Waited was called: %v", e)
+		end := events[i+1]
+		require.Equal(t, map[bool]string{true: "acquired", false: "failed"}[e.Err == nil], end.hook)
+		require.Equal(t, end.Event, e.Event)
+	}
+}
+
+// TestHooksTellOneEndOfTryLockWithin, in virtual time: Waited has the outcome and the error of Acquired or
+// Failed, which are those that the caller gets.
+func TestHooksTellOneEndOfTryLockWithin(t *testing.T) {
+	locks := withinLocks(t)
+	locks["Reader"] = func(c *lock.Client) withinLock {
+		return withinLock{func(ctx context.Context, d time.Duration) (func(context.Context) error, error) {
+			held, err := c.RWMutex("m").Reader().TryLockWithin(ctx, d)
+			if err != nil {
+				return nil, err
+			}
+			return held.Unlock, nil
+		}}
+	}
+	for name, of := range locks {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, ctx := locktest.NewServer(t), t.Context()
+				var seen told
+				l, holders := of(srv.Client(lock.Config{Hooks: seen.hooks()})), of
+				if name == "Reader" {
+					holders = locks["Writer"]
+				}
+				unlock, err := holders(srv.Client(lock.Config{})).within(ctx, 0)
+				require.NoError(t, err)
+
+				_, err = l.within(ctx, 50*time.Millisecond)
+				require.ErrorIs(t, err, lock.ErrNotAcquired)
+				events := seen.all()
+				requireOneStory(t, events)
+				one := name != "MultiLock" && name != "RedLock" // they make calls of their members
+				if one {
+					require.Len(t, events, 2)
+					require.Equal(t, lock.OutcomeRefused, events[0].Outcome)
+					require.Equal(t, err, events[0].Err)
+					require.Equal(t, 50*time.Millisecond, events[0].Waited)
+				}
+
+				ended, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				_, err = l.within(ended, time.Minute)
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				events = seen.all()
+				requireOneStory(t, events)
+				if one {
+					require.Len(t, events, 2)
+					require.Equal(t, lock.OutcomeEnded, events[0].Outcome)
+					require.Equal(t, err, events[0].Err)
+				}
+
+				time.AfterFunc(20*time.Millisecond, func() { _ = unlock(context.Background()) })
+				unlock, err = l.within(ctx, 10*time.Second)
+				require.NoError(t, err)
+				events = seen.all()
+				requireOneStory(t, events)
+				if one {
+					require.Len(t, events, 2)
+					require.Equal(t, lock.OutcomeAcquired, events[0].Outcome)
+				}
+				require.NoError(t, unlock(ctx))
+			})
+		})
+	}
+}
+
+// TestHooksTellOneEndOfACallThatTriesWhenItsTimeIsOver, because another call of its client was before it.
+// That try is refused, or re-enters.
+func TestHooksTellOneEndOfACallThatTriesWhenItsTimeIsOver(t *testing.T) {
+	for want, owner := range map[lock.Outcome]string{lock.OutcomeRefused: "another", lock.OutcomeReentered: "one"} {
+		t.Run(want.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				var seen told
+				c := srv.Client(lock.Config{Hooks: seen.hooks()})
+				if want == lock.OutcomeRefused {
+					_, err := srv.Client(lock.Config{}).Mutex("m").Lock(t.Context())
+					require.NoError(t, err)
+				} else {
+					srv.SetDelay(300 * time.Millisecond)
+				}
+				before, cancel := context.WithCancel(lock.WithOwner(t.Context(), "one"))
+				defer cancel()
+				var wg sync.WaitGroup
+				wg.Go(func() { _, _ = c.Mutex("m").Lock(before) })
+				synctest.Wait()
+				_, err := c.Mutex("m").TryLockWithin(lock.WithOwner(t.Context(), owner), 100*time.Millisecond)
+				var ours []toldEvent
+				for _, e := range seen.all() {
+					if e.hook == "waited" || e.hook == "failed" {
+						ours = append(ours, e)
+					}
+				}
+				require.Len(t, ours, map[bool]int{true: 1, false: 2}[err == nil])
+				for _, e := range ours {
+					require.Equal(t, want, e.Outcome, e.hook)
+					require.Equal(t, err, e.Err, e.hook)
+				}
+				cancel()
+				wg.Wait()
+				fixture.CloseNow(c)
+			})
+		})
+	}
+}
+
+// TestAReentryThatHadToWaitIsNoAcquisition for Waited either.
+func TestAReentryThatHadToWaitIsNoAcquisition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		var seen told
+		c := srv.Client(lock.Config{Hooks: seen.hooks()})
+		held, err := srv.Client(lock.Config{}).Mutex("m").Lock(t.Context())
+		require.NoError(t, err)
+		ctx := lock.WithOwner(t.Context(), "one")
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if _, err := c.Mutex("m").TryLockWithin(ctx, time.Minute); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		require.NoError(t, held.Unlock(t.Context()))
+		wg.Wait()
+		count := map[string]int{}
+		for _, e := range seen.all() {
+			count[e.hook+" "+e.Outcome.String()]++
+		}
+		require.Equal(t, map[string]int{"waited acquired": 1, "waited reentered": 1, "acquired acquired": 1}, count)
+		fixture.CloseNow(c)
+	})
+}

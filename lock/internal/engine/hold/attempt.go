@@ -193,8 +193,8 @@ func (a *attempt) newField() {
 	a.seq = a.k.seqs.Add(1)
 }
 
-// waitInLine takes the lock, in the queue of its kind.
-func (a *attempt) waitInLine(ctx context.Context, wants locktable.Acquisition[*Hold], r locktable.Request) (*Held, error) {
+// waitInLine takes the lock, in the queue of its kind. It reports whether a call that waits had to.
+func (a *attempt) waitInLine(ctx context.Context, wants locktable.Acquisition[*Hold], r locktable.Request) (held *Held, waited bool, err error) {
 	queue := kinds[a.Kind].queue
 	if a.Kind == Read && a.k.cfg.ReadersFirst {
 		queue = waitqueue.ReadersAlone
@@ -203,21 +203,12 @@ func (a *attempt) waitInLine(ctx context.Context, wants locktable.Acquisition[*H
 	w := a.k.Table.NewWaiter(locktable.Key{Name: a.Name, Kind: queue}, wants, r)
 	defer w.End()
 	a.waiter = w
-	var err error
-	if o := w.Run(ctx); o.Result != wire.Granted {
-		err = a.k.errors.Of(ctx, a.Name, o)
+	o := w.Run(ctx)
+	waited = a.Wait && w.Waited()
+	if o.Result != wire.Granted {
+		return nil, waited, a.k.errors.Of(ctx, a.Name, o)
 	}
-	if a.Wait && w.Waited() {
-		var h *Hold
-		if err == nil {
-			h = a.held.h
-		}
-		a.k.cfg.Observer.Waited(ctx, a.Name, time.Duration(a.k.Table.Now()-a.Began), h, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return a.held, nil
+	return a.held, waited, nil
 }
 
 // Reenter implements locktable.Acquisition.

@@ -48,8 +48,6 @@ type Config struct {
 
 // Observer is told what happens to holds. Its methods must not panic.
 type Observer interface {
-	// Waited is called when a call that had to wait ends, with h or with err.
-	Waited(ctx context.Context, name string, took time.Duration, h *Hold, err error)
 	// Released is called with the result of the last Unlock of h, on the goroutine of that
 	// Unlock.
 	Released(ctx context.Context, h *Hold, err error)

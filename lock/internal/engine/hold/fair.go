@@ -35,7 +35,7 @@ type fairPlace struct {
 
 var _ locktable.Acquisition[*Hold] = (*fairPlace)(nil)
 
-func (p *fairPlace) take(ctx context.Context) (*Held, error) {
+func (p *fairPlace) take(ctx context.Context) (held *Held, waited bool, err error) {
 	if !p.Wait {
 		return p.waitInLine(ctx, p, locktable.Request{})
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/orphans"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
-	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/renewal"
@@ -32,11 +31,10 @@ type Wanted struct {
 	Shared  bool  // the owner came with the context, so others may have it too
 	Permits int64 // how many; permits have no owner
 	Terms
-	Began waitqueue.Instant // when the call began
 }
 
-// Take takes the lock or permits. It waits for them if the caller waits.
-func (k *Engine) Take(ctx context.Context, w Wanted) (*Held, error) {
+// Take takes the lock or permits. It waits for them if the caller waits, and reports whether it had to.
+func (k *Engine) Take(ctx context.Context, w Wanted) (held *Held, waited bool, err error) {
 	a := attempt{k: k, Wanted: w, seq: k.seqs.Add(1)}
 	switch w.Kind {
 	case Fair:
@@ -83,14 +81,14 @@ type rwAcquire struct {
 	open   orphans.Open // until when requests that were not answered may still announce it there
 }
 
-func (x *rwAcquire) take(ctx context.Context) (*Held, error) {
-	held, err := x.waitInLine(ctx, x, locktable.Request{Reading: x.Kind == Read})
+func (x *rwAcquire) take(ctx context.Context) (held *Held, waited bool, err error) {
+	held, waited, err = x.waitInLine(ctx, x, locktable.Request{Reading: x.Kind == Read})
 	if x.open.Written {
 		x.withdraw(x.open)
 	} else if x.writer != "" && (held == nil || held.h.seq != x.seq) { // a re-entry's script knows nothing of writers
 		x.withdraw(orphans.Open{})
 	}
-	return held, err
+	return held, waited, err
 }
 
 // Try implements locktable.Acquisition.
@@ -166,7 +164,7 @@ func announcement(cfg *Config) time.Duration { return 2*cfg.MaxPoll + cfg.IOTime
 // are neither re-entered nor handed over.
 type permitAcquire struct{ attempt }
 
-func (x *permitAcquire) take(ctx context.Context) (*Held, error) {
+func (x *permitAcquire) take(ctx context.Context) (held *Held, waited bool, err error) {
 	needs := x.Permits
 	if x.Fewer {
 		needs = 1
