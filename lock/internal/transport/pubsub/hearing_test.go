@@ -42,8 +42,10 @@ type shardServer struct {
 	asked   atomic.Int32 // counts SSUBSCRIBE
 	plain   atomic.Int32 // counts SUBSCRIBE
 	ends    atomic.Bool  // it ends each sharded subscription at once
+	ended   atomic.Int32 // counts the ends that lateEnd has delayed
 
-	late atomic.Pointer[chan struct{}] // until this channel is closed, no answer to SSUBSCRIBE comes; may be nil
+	late    atomic.Pointer[chan struct{}] // until this channel is closed, no answer to SSUBSCRIBE comes; may be nil
+	lateEnd atomic.Pointer[chan struct{}] // the same for SUNSUBSCRIBE
 }
 
 func (c shards) Send(command string, args ...any) error {
@@ -78,6 +80,10 @@ func (c shards) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 			}
 			push[0], push[1] = append([]byte("s"), kind...), []byte(channel)
 			if late := c.srv.late.Load(); late != nil && string(kind) == "subscribe" {
+				<-*late
+			}
+			if late := c.srv.lateEnd.Load(); late != nil && string(kind) == "unsubscribe" {
+				c.srv.ended.Add(1)
 				<-*late
 			}
 			if string(kind) == "subscribe" && c.srv.ends.Load() {
@@ -298,5 +304,40 @@ func TestAChannelThatHasMovedIsHeardNoMore(t *testing.T) {
 		require.Greater(t, l.News().Confirmed, before)
 		require.Equal(t, both, srv.published(&l, "a"))
 		l.Leave()
+	})
+}
+
+// TestAChannelThatIsListenedToAgainBeforeItsEndIsAnsweredHasNotMoved. Its SUNSUBSCRIBE was sent at a ping, and
+// a listener came before the answer.
+func TestAChannelThatIsListenedToAgainBeforeItsEndIsAnsweredHasNotMoved(t *testing.T) {
+	sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
+		srv.hear(sharded)
+		l, other := pubsub.NewListener(make(chan struct{}, 1)), pubsub.NewListener(make(chan struct{}, 1))
+		other.Listen(sub, "b")
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		before := l.News().Confirmed
+		l.Leave()
+		slow := make(chan struct{})
+		srv.lateEnd.Store(&slow)
+		for srv.ended.Load() == 0 { // until the ping at which it is unsubscribed
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.True(t, l.Listen(sub, "a"))
+		synctest.Wait() // SSUBSCRIBE was sent
+		close(slow)
+		require.True(t, woken(&l))
+		require.Greater(t, l.News().Confirmed, before)
+		require.False(t, l.Listen(sub, "a"), "it was sent away")
+		require.Equal(t, sharded.Sharded, srv.published(&l, "a").Sharded)
+		require.EqualValues(t, 3, srv.asked.Load(), "for b, and twice for a")
+		require.Equal(t, int32(1), srv.dials.Load())
+
+		srv.do("PUBLISH", shard+"a", moved) // in earnest
+		require.True(t, woken(&l))
+		require.True(t, l.Listen(sub, "a"), "it looks where its key is now")
+		require.True(t, woken(&l))
+		l.Leave()
+		other.Leave()
 	})
 }

@@ -68,17 +68,18 @@ func (s *Subscriber) noteQuestion(command string, args []any) {
 	s.questions = append(s.questions, q)
 }
 
-// noteAnswer records an answer to the first question. It ignores what answers no question: when a
-// server gives a slot away, it ends the subscriptions of the slot's channels by itself.
-func (s *Subscriber) noteAnswer(kind, channel string) {
+// noteAnswer records an answer to the first question. It returns false for what answers no question: when
+// a server gives a slot away, it ends the subscriptions of the slot's channels by itself.
+func (s *Subscriber) noteAnswer(kind, channel string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.questions) == 0 || s.questions[0].command != kind || isOfShards(kind) && s.questions[0].channel != channel {
-		return
+		return false
 	}
 	if s.questions[0].answers--; s.questions[0].answers == 0 {
 		s.popQuestionLocked()
 	}
+	return true
 }
 
 // popQuestionLocked removes the first question, because it is answered. The server answers

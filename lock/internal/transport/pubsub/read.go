@@ -28,16 +28,15 @@ func (s *Subscriber) read(conn redis.Conn) error {
 		}
 		kind, _ := redis.String(push[0], nil)
 		channel, _ := redis.String(push[1], nil)
-		s.noteAnswer(kind, channel)
-		if s.handlePush(kind, channel) {
+		if s.handlePush(kind, channel, s.noteAnswer(kind, channel)) {
 			s.cfg.Logger.Log(record.PubSubWorks, s.cfg.Where())
 		}
 	}
 }
 
-// handlePush handles what the server says about a channel. worksAgain is true for the first
-// subscription after a warning.
-func (s *Subscriber) handlePush(kind, channel string) (worksAgain bool) {
+// handlePush handles what the server says about a channel. answers says that it answers a question.
+// worksAgain is true for the first subscription after a warning.
+func (s *Subscriber) handlePush(kind, channel string, answers bool) (worksAgain bool) {
 	i := plain
 	if isOfShards(kind) {
 		i, channel = sharded, keys.PlainChannel(channel)
@@ -52,7 +51,7 @@ func (s *Subscriber) handlePush(kind, channel string) (worksAgain bool) {
 			t.wakeLocked()
 		}
 	case "sunsubscribe":
-		if t != nil && t.ways[i].asked {
+		if !answers && t != nil && t.ways[i].asked { // an answer to an earlier SUNSUBSCRIBE is no move
 			s.endedLocked(t)
 		}
 	case "subscribe", "ssubscribe":
