@@ -293,7 +293,7 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 					if !own && keyState(t, s, key) != before {
 						t.Errorf("%s has changed it (error %v)", what, err)
 					}
-					reads := d.name == "Inspect" || d.name == "TTL" || d.name == "Token" || d.name == "Count" ||
+					reads := d.name == "Inspect" || d.name == "TTL" || d.name == "Count" ||
 						d.name == "TrySet" && err == nil || d.name == "Wait"
 					if !own && !reads && err == nil {
 						t.Errorf("%s has worked", what)
