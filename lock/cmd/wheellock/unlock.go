@@ -51,19 +51,18 @@ func (s *servers) hasQueue(ctx context.Context, name string) bool {
 	return err == nil && anyHasQueue(ctx, names, dial, name)
 }
 
-// anyHasQueue asks all servers at once and takes the first number. Only the server that has the key's slot
-// answers with a number, so another server that is down delays nothing.
+// anyHasQueue asks all servers at once and takes the first length. Only the server that has the key's slot
+// tells a length, so another server that is down delays nothing. While the slot is moved and the server has
+// no such key, only the server to which the slot goes may tell one.
 func anyHasQueue(ctx context.Context, servers []string, dial func(ctx context.Context, name string) (redis.Conn, error), name string) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lengths := make(chan int, len(servers)) // -1 if the server has given no number
+	lengths := make(chan int, len(servers)) // -1 if the server has told none
 	for _, server := range servers {
 		go func() {
 			length := -1
 			if conn, err := dial(ctx, server); err == nil {
-				if n, err := redis.Int(redis.DoContext(conn, ctx, "LLEN", beside("redisson_lock_queue", name))); err == nil {
-					length = n
-				}
+				length = queueLength(ctx, conn, beside("redisson_lock_queue", name))
 				conn.Close()
 			}
 			lengths <- length
@@ -75,4 +74,20 @@ func anyHasQueue(ctx context.Context, servers []string, dial func(ctx context.Co
 		}
 	}
 	return false
+}
+
+// queueLength returns the length of a list, or -1 if the server does not know it. A server to which the
+// slot is being moved answers after ASKING. If it has no such list, the other server may have it.
+func queueLength(ctx context.Context, conn redis.Conn, key string) int {
+	n, err := redis.Int(redis.DoContext(conn, ctx, "LLEN", key))
+	if err == nil {
+		return n
+	}
+	if isRefusal(err) {
+		_, _ = redis.DoContext(conn, ctx, "ASKING") // if it is refused, so is LLEN again
+		if n, err = redis.Int(redis.DoContext(conn, ctx, "LLEN", key)); err == nil && n > 0 {
+			return n
+		}
+	}
+	return -1
 }
