@@ -134,9 +134,9 @@ func TestOnlyOneRunsAtATime(t *testing.T) {
 	second = wheellock(t, s.URL(), "run", "-quiet", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, second.run(t))
 	require.Empty(t, second.stderr.String())
-	second = wheellock(t, s.URL(), "run", "-wait", "10ms", "n", "--", "true")
+	second = wheellock(t, s.URL(), "run", "-wait", "2s", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, second.run(t))
-	second.requireOneLine(t, "after 10ms another (web-1) still has the lock", "wheellock inspect n")
+	second.requireOneLine(t, "after 2s another (web-1) still has the lock", "wheellock inspect n")
 
 	third := wheellock(t, s.URL(), "run", "-wait", "forever", "n", "--", "echo", "mine")
 	require.NoError(t, third.Start())
