@@ -292,13 +292,6 @@ var bugs = []bug{
 		tests:  []tests{ofKeepers},
 	},
 	{
-		name: "keeper-asks-for-one-name-after-an-outage", file: "lock/keeper/ask.go",
-		breaks: "after an outage a Keeper asks for one name at a time",
-		before: "\t\tk.pumpLocked() // an outage may have ended\n",
-		after:  "",
-		tests:  []tests{{pkg: "./lock/keeper", run: "^TestAfterAnOutageManyNamesAreAskedForAtOnce$"}},
-	},
-	{
 		name: "share-of-a-silent-server", file: "lock/keeper/share.go",
 		breaks: "while Redis does not answer, a Keeper believes that it is alone",
 		before: "errors.Join(errs...) == nil && s.own.Stats()",
