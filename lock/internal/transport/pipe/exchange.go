@@ -85,6 +85,9 @@ func NewExchange(cfg *Config, dialed Connection) *Exchange {
 	}
 }
 
+// Age returns how long ago the connection was made.
+func (x *Exchange) Age() time.Duration { return time.Since(x.made) }
+
 // questions says what the connection asks before the requests of a write.
 type questions struct{ asksTime, asksProof bool }
 

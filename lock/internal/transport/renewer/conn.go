@@ -25,7 +25,6 @@ type pipeline struct {
 	wait         wait
 	callsResumed bool // the first answer on it makes the Renewer call Resumed
 	isDemoted    bool // the server has become a replica, or seems to, so the connection is of no more use
-	made         time.Time
 
 	// the request in progress
 	owners   []Owner         // by lease
@@ -78,7 +77,7 @@ const maxRounds = 4 + pipe.MaxLates
 func newPipeline(r *Renewer, dialed pipe.Connection) *pipeline {
 	return &pipeline{
 		Conn: dialed.Conn, exchange: pipe.NewExchange(&r.wire, dialed), renewer: r, epoch: dialed.Epoch,
-		wait: wait{abort: func() { dialed.Conn.Close() }}, made: time.Now(),
+		wait: wait{abort: func() { dialed.Conn.Close() }},
 	}
 }
 
@@ -174,7 +173,7 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 // say READONLY. A connection that was made not long ago is kept, so that a master that loads is not
 // dialled for each batch.
 func (c *pipeline) isLeft(err error, ttl time.Duration) bool {
-	return pipe.OfReplica(err) || pipe.Code(err) == "LOADING" && time.Since(c.made) > ttl/8
+	return pipe.OfReplica(err) || pipe.Code(err) == "LOADING" && c.exchange.Age() > ttl/8
 }
 
 // touch reads the memory that split and encode will read. With many locks that memory
