@@ -90,11 +90,10 @@ func (r *Router) update(l topology.Layout) {
 	switch {
 	case l.Err != nil:
 		r.failure.Store(&l.Err)
-		if r.unknown != nil && !r.wasNamed { // if a server is known, its failed dials warn instead
+		if r.unknown != nil && !r.isNamed.Load() { // if a server is known, its failed dials warn instead
 			r.unknown.noteReached(l.Err)
 		}
 	case r.traits.Slots:
-		r.wasNamed = true
 		r.unknown.noteReached(nil)
 		r.assignSlots(l)
 	case len(l.Servers) > 0:

@@ -43,8 +43,6 @@ type Router struct {
 
 	nextLayout atomic.Pointer[chan struct{}] // closed after the next Layout, even if that is an error
 
-	wasNamed bool // some Layout has named servers; used only by update
-
 	mu      sync.Mutex // guards the fields below, Server.isWanted and Server.fromRedirect; never held during I/O, nor while a function of Config or an Attachment runs
 	servers map[string]*Server
 	unnamed int // how many servers no Layout has ever named
