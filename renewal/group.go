@@ -104,7 +104,7 @@ func (g *group) armLocked(now instant) {
 		g.armed = at
 		// If the process has stood still since now was read, the timer is late by that time.
 		read := now
-		if now = g.lane.dog.now(); now-read <= half || read >= at {
+		if now = g.lane.dog.nowAwake(); now-read <= half || read >= at {
 			return
 		}
 	}
