@@ -74,8 +74,8 @@
 // clients may learn of the change later. If a slot moves, its waiters listen at
 // the new master as soon as it is known. Until then, the messages of keys that
 // have moved already reach nobody, if they are sent with SPUBLISH. A waiter learns
-// that its key has moved at its next try, and then tries every MaxPoll. A change is logged, and
-// lock.Stats.PubSub shows the choice.
+// that its key has moved at its next try, and then tries every MaxPoll. A change is
+// logged, and lock.Stats.PubSub shows the choice.
 //
 // If a master does not tell its version, or refuses SPUBLISH, the client uses
 // PUBLISH, listens in both ways and logs a warning. Clients with those rights

@@ -57,8 +57,8 @@ func (l *lines) missingLocked() string {
 func (l *lines) addMissing() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dropped > 0 {
-		l.queue.Add(l.missingLocked())
+	if line := l.missingLocked(); line != "" {
+		l.queue.Add(line)
 		l.dropped = 0
 	}
 }

@@ -64,7 +64,8 @@
 //
 // A replica refuses only writes. It answers a try for a lock that is held, because that
 // only reads. A connection therefore asks from time to time whether its server is a replica, and is
-// closed if so, or if it cannot be known for long because the server's disk fails (proof.go). Requests behind that question are unknown.
+// closed if so, or if it cannot be known for long because the server's disk fails (proof.go).
+// Requests behind that question are unknown.
 //
 // A script that also uses keys which its call does not name does not follow an
 // ASK, because those keys may not have arrived yet (script.Script.Concludes). Its

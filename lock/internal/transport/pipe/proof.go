@@ -9,9 +9,10 @@ import (
 // proof says when a connection asks whether its server is a replica now.
 //
 // After a failover behind one name, the old master may live on as a replica. It refuses writes
-// with READONLY, and in cluster mode all keys with MOVED, and then the connection is replaced. But it still answers a try for a lock that
-// somebody has, because that only reads. If it does not follow the new master, the lock seems to be
-// held until its lease ends. So the connection also sends a write that changes nothing.
+// with READONLY, and in cluster mode all keys with MOVED, and then the connection is replaced. But
+// otherwise it still answers a try for a lock that somebody has, because that only reads. If it does
+// not follow the new master, the lock seems to be held until its lease ends. So the connection also
+// sends a write that changes nothing.
 type proof struct {
 	lastAsked time.Time // when the last question was sent, or the connection was made
 	dials     uint32    // what Config.Dials returned then
