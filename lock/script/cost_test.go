@@ -31,6 +31,9 @@ type cost struct {
 	walks []string
 	why   string // why the script calls walks, or why their cost is acceptable
 	every int    // one of n / every calls has this cost; 0: each call
+	// notAfter is the time of the server's clock in epoch ms after which effects does not run it; 0: it runs
+	// at any time.
+	notAfter int64
 }
 
 const (

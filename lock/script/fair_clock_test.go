@@ -3,6 +3,7 @@ package script_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +46,14 @@ func TestAFairReleaseOfManyPlacesLeavesTheOthers(t *testing.T) {
 	require.NoError(t, err)
 	now := clock[0] * 1000
 	queue, scores, signs := keys.FairQueue("f"), keys.FairScores("f"), keys.FairSigns("f")
-	for _, leave := range []int{1, 8, 9, 50} { // from 9 on the queue is written anew, in parts
+	for _, leave := range []int{1, 8, 9, 50, 51, 52} { // from 9 on the queue is written anew, in parts
+		text := script.FairRelease.Text()
+		switch leave {
+		case 51: // as if the server were older than 6.2
+			text = strings.ReplaceAll(text, "redis.pcall('lpop', queue, length)", "redis.pcall('lpop62')")
+		case 52: // as if the user had no right to LPOP
+			text = strings.ReplaceAll(text, "'lpop'", "'lpop0'")
+		}
 		for _, twice := range []bool{false, true} {
 			fixture.DoOn(t, conn, "FLUSHALL")
 			fixture.DoOn(t, conn, "HSET", "f", "c:1:1", "1")
@@ -70,7 +78,7 @@ func TestAFairReleaseOfManyPlacesLeavesTheOthers(t *testing.T) {
 			} else {
 				fixture.DoOn(t, conn, "PEXPIRE", queue, 50_000)
 			}
-			args := append([]any{script.FairRelease.Text(), 4, "f", queue, scores, signs, gone[0], "channel", now, 58_000, "publish"}, gone[1:]...)
+			args := append([]any{text, 4, "f", queue, scores, signs, gone[0], "channel", now, 58_000, "publish"}, gone[1:]...)
 			require.EqualValues(t, -1, fixture.DoOn(t, conn, "EVAL", args...))
 			got, err := redis.Strings(conn.Do("LRANGE", queue, 0, -1))
 			require.NoError(t, err)
@@ -117,5 +125,28 @@ func TestAFairReleaseWakesTheNextToo(t *testing.T) {
 		}
 		require.EqualValues(t, 1+test.told, fixture.DoOn(t, conn, "EVAL", script.FairRelease.Text(), 4, "f", queue, scores, signs,
 			"c:1:1", "channel", now, doubt, "publish"), "%v", test.ahead)
+	}
+}
+
+// TestAFairWaiterWithoutAPlaceGetsOneAgain at the end, if somebody removed it from the queue and left its
+// score. Otherwise those that come later would all go first.
+func TestAFairWaiterWithoutAPlaceGetsOneAgain(t *testing.T) {
+	conn := fixture.Dial(t, fixture.Server(t))
+	queue, scores, signs := keys.FairQueue("x"), keys.FairScores("x"), keys.FairSigns("x")
+	fixture.DoOn(t, conn, "HSET", "x", "o:1", "1")
+	for _, field := range []string{"c:1:1", "w1", "w2"} {
+		fixture.DoOn(t, conn, "ZADD", scores, now+100_000, field)
+		fixture.DoOn(t, conn, "HSET", signs, field, fmt.Sprintf("1@%d a", now))
+	}
+	fixture.DoOn(t, conn, "RPUSH", queue, "w1", "w2")
+	for sign := 2; sign <= 3; sign++ {
+		args := append([]any{script.FairTake.Text(), 5, "x", queue, scores, signs, keys.Counter}, fairTake(fmt.Sprint(sign, " a"))...)
+		fixture.DoOn(t, conn, "EVAL", append(args, 0)...)
+		line, err := redis.Strings(conn.Do("LRANGE", queue, 0, -1))
+		require.NoError(t, err)
+		require.Equal(t, []string{"w1", "w2", "c:1:1"}, line)
+		score, err := redis.Int64(conn.Do("ZSCORE", scores, "c:1:1"))
+		require.NoError(t, err)
+		require.EqualValues(t, now+116_000, score, "it gives a sign of life too")
 	}
 }

@@ -23,7 +23,7 @@ for i = 1, #counts, 2 do
   end
 end
 redis.call('llen', queue) -- fails, before anything is deleted, at a key of another type
-local gone = delete()
+local gone = delete(fields)
 if gone == 0 then
   return -2
 end

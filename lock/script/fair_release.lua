@@ -34,10 +34,9 @@ if other and not string.find(there.err, 'WRONGTYPE', 1, true) then
   return there
 end
 local held = there == 1
--- Keys of another type are refused before anything is changed.
-redis.call('llen', queue)
-redis.call('zcard', scores)
-redis.call('hlen', signs)
+-- While a slot moves to another server of a Cluster, a script must not touch a key that is gone. So
+-- it counts what is left. Keys of another type are refused here, before anything is changed.
+local length, scored, signed = redis.call('llen', queue), redis.call('zcard', scores), redis.call('hlen', signs)
 -- Fails here if these commands are forbidden. After a first write, full memory refuses nothing.
 redis.call('zrem', scores, '')
 redis.call('hdel', signs, '')
@@ -52,22 +51,21 @@ for _, field in ipairs(all) do
   end
   seen[field] = true
 end
-local many = #leave > 8
-if many then
-  many = type(redis.pcall('rpush', queue, '')) == 'number' -- is it permitted?
+local many = #leave > 8 and length > 0
+if many then -- are RPUSH and LPOP permitted?
+  many = string.find(redis.pcall('lpop', scores).err, 'WRONGTYPE', 1, true) and type(redis.pcall('rpush', queue, '')) == 'number'
   if many then
     redis.call('lrem', queue, -1, '')
   end
 end
 if not many then
   for _, field in ipairs(leave) do
-    redis.call('lrem', queue, 1, field)
+    if length > 0 then
+      length = length - redis.call('lrem', queue, 1, field)
+    end
   end
 else -- one rewrite: each LREM walks along the queue, so many would block the server
-  local ttl, gone, rest = redis.call('pttl', queue), {}, {}
-  if ttl > 0 then
-    redis.call('pexpire', queue, ttl) -- fails here if it is forbidden
-  end
+  local gone, rest = {}, {}
   for _, field in ipairs(leave) do
     gone[field] = true
   end
@@ -78,36 +76,56 @@ else -- one rewrite: each LREM walks along the queue, so many would block the se
       rest[#rest + 1] = field
     end
   end
-  redis.call('del', queue)
+  -- The new queue grows behind the old one, so the key and its TTL stay.
   for i = 1, #rest, 5000 do
     redis.call('rpush', queue, unpack(rest, i, math.min(i + 4999, #rest)))
   end
-  if ttl > 0 and #rest > 0 then
-    redis.call('pexpire', queue, ttl)
+  if redis.pcall('lpop', queue, length).err then -- before Redis 6.2, LPOP pops one
+    for _ = 1, length do
+      redis.call('lpop', queue)
+    end
   end
+  length = #rest
 end
--- While a slot moves to another server of a Cluster, a script must not touch a key that is gone.
 local holders = other and 1 or redis.call('hlen', lock)
 for _, field in ipairs(all) do
-  redis.call('zrem', scores, field)
-  redis.call('hdel', signs, field)
+  if scored > 0 then
+    scored = scored - redis.call('zrem', scores, field)
+  end
+  if signed > 0 then
+    signed = signed - redis.call('hdel', signs, field)
+  end
   if not other and holders > 0 then
     holders = holders - redis.call('hdel', lock, field)
   end
 end
+-- place returns the field at a place of the queue, 0 the first, its score and whether it has a sign.
+local function place(i)
+  if i >= length then
+    return nil
+  end
+  local field = redis.call('lindex', queue, i)
+  local score = scored > 0 and tonumber(redis.call('zscore', scores, field) or '') or 0
+  return field, score, signed > 0 and redis.call('hexists', signs, field) == 1
+end
 local told, refused = 0, nil
 if holders == 0 then
-  -- This call sweeps at most 200. The next call does the rest.
-  local first, swept = redis.call('lindex', queue, 0), 0
-  while first and swept < 200 and (tonumber(redis.call('zscore', scores, first) or '') or 0) <= now
-    and redis.call('hexists', signs, first) == 0 do
+  local first, score, ours = place(0)
+  for _ = 1, 200 do -- the next call sweeps the rest
+    if not first or ours or score > now then
+      break
+    end
     redis.call('lpop', queue)
-    redis.call('zrem', scores, first)
-    swept = swept + 1
-    first = redis.call('lindex', queue, 0)
+    length = length - 1
+    if scored > 0 then
+      scored = scored - redis.call('zrem', scores, first)
+    end
+    first, score, ours = place(0)
   end
-  local i = 0
-  while first and i < 16 do
+  for i = 1, 16 do
+    if not first then
+      break
+    end
     local heard = redis.pcall(publish, channel .. ':' .. first, '0')
     if type(heard) == 'table' then
       refused = heard.err
@@ -115,14 +133,19 @@ if holders == 0 then
       told = told + heard
     end
     -- A waiter of ours without a recent sign of life may be dead, so the next one is told too.
-    i = i + 1
-    first = redis.call('hexists', signs, first) == 1 and (tonumber(redis.call('zscore', scores, first) or '') or 0) < now + doubt
-      and redis.call('lindex', queue, i)
+    if not ours or score >= now + doubt then
+      break
+    end
+    first, score, ours = place(i)
   end
 end
-if redis.call('llen', queue) ~= redis.call('hlen', signs) then -- Redisson waits too
-  redis.call('persist', queue)
-  redis.call('persist', scores)
+if length ~= signed then -- Redisson waits too
+  if length > 0 then
+    redis.call('persist', queue)
+  end
+  if scored > 0 then
+    redis.call('persist', scores)
+  end
 end
 local answer = held and 1 + told or -1
 if refused then

@@ -234,6 +234,14 @@ if mySign ~= '' then
     or redis.call('zcount', scores, now + patience / 2, '+inf') > 0)
   if whole then
     order = redis.call('lrange', queue, 0, -1)
+    local stands = false
+    for _, other in ipairs(order) do
+      stands = stands or other == me
+    end
+    if not stands then -- somebody has removed my place and left my score
+      redis.call('rpush', queue, me)
+      order[#order + 1] = me
+    end
   end
   -- base is the score of the waiter before, java says whether this waiter is Redisson's.
   local least, ahead, base, java = nil, 0, now + math.max(pttl, 0), false

@@ -22,11 +22,10 @@ for i = 1, #counts, 2 do
     return -1
   end
 end
-local gone = delete()
+local gone = delete(fields)
 if gone == 0 and not (fields == 1 and counts[1] == 'mode') then
   return -2
 end
--- While a slot moves to another server of a Cluster, a script must not touch a key that is gone.
 local left = fields - gone
 if left == 1 and redis.call('hexists', lock, 'mode') == 1 then
   left = redis.call('del', lock) - 1

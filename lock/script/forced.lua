@@ -20,11 +20,14 @@ end
 local function owned(field, count)
   return string.match(field, ':%w+$') and string.match(count, '^%d+$')
 end
--- delete deletes those fields and returns how many were there.
-local function delete()
+-- delete deletes those fields of a lock with so many fields, and returns how many were there. While a
+-- slot moves to another server of a Cluster, a script must not touch a key that is gone.
+local function delete(fields)
   local n = 0
   for i = 3, #ARGV do
-    n = n + redis.call('hdel', lock, ARGV[i])
+    if n < fields then
+      n = n + redis.call('hdel', lock, ARGV[i])
+    end
   end
   return n
 end

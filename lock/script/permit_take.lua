@@ -48,8 +48,8 @@ local function answer(what)
 end
 local members, taken = numbered(id .. number), 0
 local there, refused = deadlines(takenKey, members)
-if refused then
-  return refused
+if refused then -- while a slot moves to another server of a Cluster, a key that is gone is refused
+  return answer(refused)
 end
 for i = 1, most do
   if there[i] then

@@ -15,17 +15,17 @@ var (
 	Reenter = define("reenter", "0db49884753ac38516ed86b0978c6448bd4ff702", expires|held)
 	Release = define("release", "1e9c0ae2a44213417a8e11b73d8312b393ddf097", publishes)
 	Handoff = define("handoff", "3795dcf4bc8d93dee3cbd441b5c2a028974581b2", expires|mints|held)
-	Force   = define("force", "92c33fe9caab270a9eb627802a15a64bf0290667", effects|publishes|forces|tells)
+	Force   = define("force", "5f0ae072798d2563c2287b56bc4f31d6f3a8f704", effects|publishes|forces|tells)
 	Guard   = define("guard", "8e660496d687383e4f9171fc58a264ad66d367b4", expires|large|held)
 	Inspect = define("inspect", "89d6066bb34a5227ab5b4c9945b635da510ff239", large|others)
 	Renew   = define("renew", "7529218c51519fe94839ae757e533af80c668008", expires)
 	Token   = define("token", "8fc75fd5ad95238144cfb1b1c24bb1081b49083c", expires|mints)
 
 	// FairMutex.
-	FairTake    = define("fair_take", "a404526e46ca97d6c346905307e1b3e1b66c3b9b", expires|mints|acquires|others)
+	FairTake    = define("fair_take", "441fc0d6b7e13bc1570b1c0a37478a0f6defa990", expires|mints|acquires|others)
 	FairSign    = define("fair_sign", "0882713d46e9ccad7c4cdff8c133d8434b2e1115", expires)
-	FairRelease = define("fair_release", "466572e033d1c6a1e18e40ea1c5914d8bc5708fe", effects|publishes)
-	FairForce   = define("fair_force", "4fb67d6855d9ed81de1d29b20e415ce618434a1a", effects|publishes|forces|tells)
+	FairRelease = define("fair_release", "7d780b4ab501050ffddfac7414c112971918b120", effects|publishes)
+	FairForce   = define("fair_force", "9fd6d5fe9a5dee81d4302f0a87a0574578dc9ad6", effects|publishes|forces|tells)
 
 	// RWMutex.
 	RwRead         = define("rw_read", "d02de241704dd7ed5a742420010b85c9e81c912f", expires|fields|acquires|concludes|others|takesRW)
@@ -52,7 +52,7 @@ var (
 	Count            = define("count", "1400d027514481d3dce281d07eed770abd47730d", 0)
 
 	// PermitSemaphore.
-	PermitTake     = define("permit_take", "7110473be61420888d0d595759f016593a87f57d", expires|permits|acquires|counts)
+	PermitTake     = define("permit_take", "4e72412b9556e13664d11b6dc76822fa870c4cb6", expires|permits|acquires|counts)
 	PermitRelease  = define("permit_release", "881a26c57c1e65f11648a397b0fbf1781dce6ac8", permits|publishes|counts|tells)
 	PermitRenew    = define("permit_renew", "764789608db743d25b0a0e92d4e627724e5d9a50", expires|permits)
 	PermitExtend   = define("permit_extend", "984a8652bc0283deab266795f4a6cca2e4a5c782", expires|permits)

@@ -300,6 +300,11 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 	whole := n%((len(line)+15)/16) == 0 && (len(line) <= 16 || len(line) != x.hlen(x.signs) || x.farAhead(now+patience/2))
 	signed := 0
 	if whole {
+		if !slices.Contains(line, me) { // somebody has removed its place and left its score
+			q := x.entryOf(x.queue, list)
+			q.pairs = append(q.pairs, pair{name: me})
+			line = append(line, me)
+		}
 		switch sum := x.aheadOf(me, line, now, patience); {
 		case sum == 0:
 			span = 0
@@ -308,11 +313,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 		default:
 			span = sum
 		}
-		if i := slices.Index(line, me); i >= 0 {
-			behind = line[i:]
-		} else {
-			behind = nil // another client has taken me out of the queue, and left my score
-		}
+		behind = line[slices.Index(line, me):]
 		for _, other := range line {
 			signed += int(flag(x.hasField(x.signs, other)))
 		}
