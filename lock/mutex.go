@@ -122,14 +122,17 @@ func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*Held, error) {
 // waiters have all died ends by itself. TryLock takes the lock only if nobody
 // waits. ForceUnlock keeps the queue, and the first waiter gets its turn.
 //
+// Waiters keep their places over a stall of Redis, or a cut of the network, of up
+// to four of their periods, 8 s by default (P14). After a longer one the queue may
+// have expired, and waiters come into the order in which they ask again.
+//
 // Waiting costs Redis about 10 us for each sign of life: 3 % of a core with 5,000
-// waiters, and 5 to 7 % with 10,000. After a stall of Redis of 1.5 s, or a cut of
-// the network, so many waiters keep their places (P14). The lock goes on within half a
-// second, or with the next sign of life if the message of a release is lost. More
-// than 10,000 waiters of one lock were not tried. While a Redisson client waits
-// for the same lock, each waiter also sends a request of its own, and some of
-// these make Redis walk along the queue. So the limit is lower there: 10,000
-// waiters with such requests took 27 % of a core.
+// waiters, and 5 to 7 % with 10,000. After a stall of Redis of 1.5 s, so many
+// waiters go on within half a second, or with the next sign of life if the message
+// of a release is lost. More than 10,000 waiters of one lock were not tried. While
+// a Redisson client waits for the same lock, each waiter also sends a request of
+// its own, and some of these make Redis walk along the queue. So the limit is lower
+// there: 10,000 waiters with such requests took 27 % of a core.
 //
 // The times in the queue are times of day by the server's clock. Java processes,
 // and clients whose user has no right to TIME, use their own clocks. If such a
