@@ -82,7 +82,7 @@ func TestAsProcess1ItDoesNotWaitForZombies(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := fixture.Server(t)
-			w := wheellock(t, s.URL(), "run", "-lease", "4s", "-grace", "2s", "n", "--", "sh", "-c", command)
+			w := wheellock(t, s.URL(), "run", "-lease", "9s", "-grace", "2s", "n", "--", "sh", "-c", command)
 			w.asInit(t)
 			bounded.Until(t, func() bool { return len(childrenOf(t, w.Process.Pid)) > 0 && fixture.Exists(t, s, "n") })
 			bounded.Until(t, func() bool { // all of it runs

@@ -18,7 +18,7 @@ func TestAShortCommandKeepsTheLock(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	run := func(args ...string) int {
-		return wheellock(t, s.URL(), append([]string{"run", "-quiet", "-lease", "1s"}, args...)...).run(t)
+		return wheellock(t, s.URL(), append([]string{"run", "-quiet", "-lease", "9s"}, args...)...).run(t)
 	}
 	began := time.Now()
 	require.Equal(t, 7, run("-keep", "20s", "n", "--", "sh", "-c", "exit 7"))

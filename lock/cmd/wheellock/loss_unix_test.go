@@ -69,7 +69,7 @@ func TestACommandWhoseLockIsDeletedIsEnded(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "beats")
 			name := strings.ReplaceAll(how, " ", "-")
-			w := wheellock(t, s.URL(), "run", "-lease", "3s", "-grace", "200ms", name, "--", "sh", "-c", command, executable(t), file)
+			w := wheellock(t, s.URL(), "run", "-lease", "9s", "-grace", "200ms", name, "--", "sh", "-c", command, executable(t), file)
 			require.NoError(t, w.Start())
 			awaitBeats(t, file)
 			fixture.Do(t, s, "DEL", name)
@@ -87,7 +87,7 @@ func TestACommandOfARedisThatHangsIsEnded(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	file := filepath.Join(t.TempDir(), "beats")
-	w := wheellock(t, s.URL(), "run", "-lease", "3s", "n", "--", "sh", "-c", workers["ignores SIGTERM"], executable(t), file)
+	w := wheellock(t, s.URL(), "run", "-lease", "9s", "n", "--", "sh", "-c", workers["ignores SIGTERM"], executable(t), file)
 	require.NoError(t, w.Start())
 	awaitBeats(t, file)
 	require.NoError(t, s.Pause())
@@ -122,13 +122,13 @@ func TestALossThatIsFoundAtTheEndIsTold(t *testing.T) {
 func TestAStoppedCommandKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)
-	w := wheellock(t, s.URL(), "run", "-lease", "1s", "n", "--", "sh", "-c", `echo $$ >&2; kill -STOP $$; echo on`)
+	w := wheellock(t, s.URL(), "run", "-lease", "6s", "n", "--", "sh", "-c", `echo $$ >&2; kill -STOP $$; echo on`)
 	var stderr fixture.Log
 	w.Stderr = &stderr
 	require.NoError(t, w.Start())
 	bounded.Until(t, func() bool { return strings.HasSuffix(stderr.String(), "\n") })
 	held, began := fixture.Hash(t, s, "n"), time.Now()
-	bounded.Until(t, func() bool { return time.Since(began) > 2*time.Second }) // two leases
+	bounded.Until(t, func() bool { return time.Since(began) > 7*time.Second }) // more than a lease
 	require.NotEmpty(t, held)
 	require.Equal(t, held, fixture.Hash(t, s, "n"))
 	require.NoError(t, w.Process.Signal(syscall.SIGCONT), "which is passed on")
@@ -140,7 +140,7 @@ func TestAStoppedCommandKeepsItsLock(t *testing.T) {
 func TestAForcedUnlockEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	s := fixture.RedisOrMini(t)
-	w, _ := holding(t, s, "-lease", "3s", "n")
+	w, _ := holding(t, s, "-lease", "9s", "n")
 	force := wheellock(t, s.URL(), "unlock", "-force", "n")
 	require.Zero(t, force.run(t), force.stderr)
 	require.Equal(t, "n: unlocked\n", force.stdout.String())

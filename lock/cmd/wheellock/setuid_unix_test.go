@@ -95,7 +95,7 @@ func TestACommandThatMayNotBeEndedIsToldOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(openDir(t), "beats")
-			w := wheellock(t, s.URL(), "run", "-lease", "3s", "-grace", "200ms", name, "--", "sh", "-c", command, program, file).asNobody(t)
+			w := wheellock(t, s.URL(), "run", "-lease", "9s", "-grace", "200ms", name, "--", "sh", "-c", command, program, file).asNobody(t)
 			said := &fixture.Log{}
 			w.Stderr = said
 			require.NoError(t, w.Start())

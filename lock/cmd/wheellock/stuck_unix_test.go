@@ -64,7 +64,7 @@ func TestADeletionEndsTheCommandThoughNobodyReads(t *testing.T) {
 			unheard(t, func(t *testing.T, stderr *os.File) {
 				s := fixture.Server(t)
 				file := filepath.Join(t.TempDir(), "beats")
-				w := wheellock(t, s.URL(), "run", "-lease", "3s", "-grace", "200ms", "n", "--", "sh", "-c", workers[how], executable(t), file)
+				w := wheellock(t, s.URL(), "run", "-lease", "9s", "-grace", "200ms", "n", "--", "sh", "-c", workers[how], executable(t), file)
 				w.Stderr = stderr
 				require.NoError(t, w.Start())
 				awaitBeats(t, file)
@@ -81,7 +81,7 @@ func TestASilenceEndsTheCommandThoughNobodyReads(t *testing.T) {
 		s := fixture.Server(t)
 		p := fixture.Proxy(t, s, nil)
 		file := filepath.Join(t.TempDir(), "beats")
-		w := wheellock(t, "redis://"+p.Addr(), "run", "-lease", "3s", "n", "--", "sh", "-c", workers["ignores SIGTERM"], executable(t), file)
+		w := wheellock(t, "redis://"+p.Addr(), "run", "-lease", "9s", "n", "--", "sh", "-c", workers["ignores SIGTERM"], executable(t), file)
 		w.Stderr = stderr
 		require.NoError(t, w.Start())
 		awaitBeats(t, file)
