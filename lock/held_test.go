@@ -564,6 +564,48 @@ func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
+// TestAForgottenHeldIsNotRenewedThoughOthersWait: the queue of its lock refers to what its call has left
+// behind, and must not keep the Held.
+func TestAForgottenHeldIsNotRenewedThoughOthersWait(t *testing.T) {
+	fixture.SkipSlow(t)
+	t.Parallel()
+	ctx := bounded.Context(t)
+	c := fixture.ClientOf(t, onRedis(t), lock.Config{Lease: 1500 * time.Millisecond, DropForgotten: true})
+	for kind, lockIt := range map[string]func(context.Context) (*lock.Held, error){
+		"Mutex":      c.Mutex("mutex").Lock,
+		"FairMutex":  c.FairMutex("fair").Lock,
+		"RW writers": c.RWMutex("rw").Writer().Lock,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			first, err := lockIt(ctx)
+			require.NoError(t, err)
+			forgotten, taken := make(chan struct{}), make(chan error, 1)
+			go func() {
+				defer close(forgotten)
+				if _, err := lockIt(ctx); err != nil {
+					t.Error(err)
+				}
+			}()
+			bounded.Until(t, func() bool { return c.Stats().Waiting == 1 })
+			go func() {
+				held, err := lockIt(ctx)
+				if err == nil {
+					err = held.Unlock(ctx)
+				}
+				taken <- err
+			}()
+			bounded.Until(t, func() bool { return c.Stats().Waiting == 2 })
+			require.NoError(t, first.Unlock(ctx))
+			bounded.Receive(t, forgotten)
+			require.Eventually(t, func() bool {
+				runtime.GC()
+				return len(taken) == 1
+			}, time.Minute, 10*time.Millisecond)
+			require.NoError(t, <-taken)
+		})
+	}
+}
+
 func TestAForgottenHeldIsRenewedByDefault(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)

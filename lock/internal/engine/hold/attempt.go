@@ -208,7 +208,8 @@ func (a *attempt) waitInLine(ctx context.Context, wants locktable.Acquisition[*H
 	if o.Result != wire.Granted {
 		return nil, waited, a.k.errors.Of(ctx, a.Name, o)
 	}
-	return a.held, waited, nil
+	held, a.held = a.held, nil // the queue may keep a, and Config.DropForgotten needs the garbage collector
+	return held, waited, nil
 }
 
 // Reenter implements locktable.Acquisition.
