@@ -152,17 +152,37 @@ func TestForceUnlockTellsTheHoldersOfItsOwnClientAtOnce(t *testing.T) {
 	}
 }
 
+// TestForceUnlockTellsAHolderWhoseOwnerIsOfAnotherClient: its field has the number of the owner alone.
+func TestForceUnlockTellsAHolderWhoseOwnerIsOfAnotherClient(t *testing.T) {
+	for _, kind := range []string{"mutex", "writer, reader", "reader, writer"} {
+		fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, other *lock.Client) {
+			ctx := context.Background()
+			first, err := other.Mutex("first").Lock(ctx)
+			require.NoError(t, err)
+			m, _ := lockOf(c, kind)
+			held, err := m.LockFor(first.Context(ctx), time.Hour)
+			require.NoError(t, err)
+			forceOf(t, c, kind)
+			requireToldSoon(t, held)
+			require.NoError(t, first.Unlock(ctx))
+		})
+	}
+}
+
 // TestForceUnlockOfALockThatIsGoneTellsItsHolder, although another client has deleted the lock before.
 func TestForceUnlockOfALockThatIsGoneTellsItsHolder(t *testing.T) {
-	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
-		held, err := c.Mutex("m").LockFor(context.Background(), time.Hour)
-		require.NoError(t, err)
-		fixture.Do(t, s, "DEL", "m")
-		ok, err := c.Mutex("m").ForceUnlock(context.Background())
-		require.NoError(t, err)
-		require.False(t, ok)
-		requireToldSoon(t, held)
-	})
+	for _, kind := range []string{"mutex", "writer, reader"} {
+		fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+			m, _ := lockOf(c, kind)
+			held, err := m.LockFor(context.Background(), time.Hour)
+			require.NoError(t, err)
+			fixture.Do(t, s, "DEL", "m")
+			ok, err := m.ForceUnlock(context.Background())
+			require.NoError(t, err)
+			require.False(t, ok)
+			requireToldSoon(t, held)
+		})
+	}
 }
 
 // TestWhoIsGivenALockHasADeadHoldBesideItAskedAbout: if a client that still has a hold of a lock gets

@@ -12,7 +12,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
-	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
@@ -169,7 +168,12 @@ const forceTries = 16
 // (Info.Foreign). ForceUnlock leaves such a key as it is.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	call, left := m.c.holds.Force(m.kind, m.name)
-	deleted := false
+	deleted, gone := false, false // gone: holds of this client may be
+	defer func() {
+		if gone {
+			m.confirmHolds()
+		}
+	}()
 	for tries := 0; tries < forceTries; tries++ {
 		reply, err := m.c.read(ctx, "force", m.name, wire.Inspect(m.name))
 		if err != nil {
@@ -182,16 +186,14 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		case key.Foreign:
 			return deleted, fmt.Errorf("%w of this package: %q is a string with a TTL, the lock of another library: release it there", ErrNotALock, m.name)
 		case !key.There:
-			m.forced(nil)
+			gone = true
 			return deleted, nil
 		}
 		holders := key.Holders()
 		these := call
 		these.Args = call.Args.Into(resp.Args{})
 		if reply, err = m.c.ask(ctx, "force", m.name, these.With(holders)); err != nil {
-			if errors.Is(err, ErrUnknown) {
-				m.forced(holders)
-			}
+			gone = gone || errors.Is(err, ErrUnknown)
 			return deleted, notWhole(err, deleted)
 		}
 		switch n, ok := reply.(int64); {
@@ -201,7 +203,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 			return deleted, fmt.Errorf("%w: %q %s: %s", ErrNotALock, m.name, left, otherName)
 		case n == -2:
 		default:
-			m.forced(holders)
+			gone = true
 			deleted = deleted || n == 1
 			if !key.More {
 				return deleted, nil
@@ -261,39 +263,14 @@ func brokeOff(a pipe.Answer) bool {
 	return a.Err != nil && !reply && !a.Left && !a.Stamp.IsZero() && !errors.Is(a.Err, ErrClosed)
 }
 
-// forced asks Redis about the holds of this client that ForceUnlock may have deleted.
-func (m *Mutex) forced(fields []string) {
-	var holds []*hold.Hold
-	if m.kind.Exclusive() {
-		if h := m.c.table.Live(m.name); h != nil {
-			holds = append(holds, h)
+// confirmHolds asks Redis about the holds of this client that ForceUnlock may have deleted. A field tells
+// the number of its owner, and not of which client the owner is, so all shared holds of the name are asked for.
+func (m *Mutex) confirmHolds() {
+	if !m.kind.Exclusive() {
+		for _, h := range m.c.table.Shared(m.name) {
+			h.Confirm()
 		}
-	}
-	for _, f := range fields {
-		text, ours := strings.CutPrefix(f, m.c.id+":")
-		if m.kind.Exclusive() || !ours {
-			continue
-		}
-		for _, o := range m.c.ownersOf(strings.TrimSuffix(text, ":write")) {
-			for _, mode := range [...]locktable.Mode{locktable.Reading, locktable.Writing} {
-				holds = m.c.table.Shared(holds, m.name, o, mode)
-			}
-		}
-	}
-	for _, h := range holds {
+	} else if h := m.c.table.Live(m.name); h != nil {
 		h.Confirm()
 	}
-}
-
-// ownersOf returns the owners that may have made the end of a field, <owner>:<seq>.
-func (c *Client) ownersOf(tail string) []owner.Owner {
-	i := strings.LastIndexByte(tail, ':')
-	if i < 0 {
-		return nil
-	}
-	owners := []owner.Owner{{Text: tail[:i]}}
-	if id, err := strconv.ParseUint(tail[:i], 10, 64); err == nil {
-		owners = append(owners, owner.Owner{Text: c.id, ID: id})
-	}
-	return owners
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,12 +85,23 @@ func (t *Table[H]) Live(name string) H {
 	return s.liveLocked(name, owner.Nobody)
 }
 
-// Shared appends the holds of a mode that is not exclusive.
-func (t *Table[H]) Shared(holds []H, name string, o owner.Owner, m Mode) []H {
+// Shared returns the holds of a name that are not exclusive, of all owners. It looks through all such
+// holds of the shard.
+func (t *Table[H]) Shared(name string) (holds []H) {
 	s := t.shard(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append(holds, s.shared[sharedKey{name, o, m}]...)
+	var keys []sharedKey
+	for key := range s.shared {
+		if key.name == name {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, sharedKey.compare)
+	for _, key := range keys {
+		holds = append(holds, s.shared[key]...)
+	}
+	return holds
 }
 
 // Own returns the hold that an owner can re-enter, or nil.

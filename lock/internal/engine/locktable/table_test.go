@@ -555,7 +555,12 @@ func TestHoldsThatShareANameAreFoundByTheirOwners(t *testing.T) {
 		}
 		require.Same(t, read, c.table.Own("a", ownerOf(1), Reading))
 		require.Same(t, write, c.table.Own("a", ownerOf(1), Writing))
-		require.ElementsMatch(t, []*fakeHold{read, read2}, c.table.Shared(nil, "a", ownerOf(1), Reading))
+		other := &fakeHold{name: "b", owner: ownerOf(1), mode: Reading}
+		another := &fakeHold{name: "a", owner: ownerOf(2), mode: Reading}
+		require.True(t, c.table.Adopt(other, nil) && c.table.Adopt(another, nil))
+		require.Equal(t, []*fakeHold{read, read2, another, write}, c.table.Shared("a"))
+		c.table.Forget(other)
+		c.table.Forget(another)
 		read.set(&read.leaving)
 		require.Same(t, read2, c.table.Own("a", ownerOf(1), Reading))
 		require.ElementsMatch(t, []*fakeHold{read, read2, write}, c.table.All())
