@@ -691,3 +691,22 @@ func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// TestAClosingClientKeepsItsHoldsUsable: until they are unlocked, or Close gives up, they are held.
+func TestAClosingClientKeepsItsHoldsUsable(t *testing.T) {
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		ctx := context.Background()
+		held := fixture.Hold(t, c.Mutex("m").Lock)
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(ctx) }()
+		<-held.Done()
+		require.True(t, held.Valid())
+		require.NoError(t, held.Extend(ctx, time.Hour))
+		_, err := held.Guard(ctx, "SET", []string{"x"}, 1)
+		require.NoError(t, err)
+		require.NoError(t, held.Unlock(ctx))
+		_, err = held.Guard(ctx, "SET", []string{"x"}, 2)
+		require.ErrorIs(t, err, lock.ErrNotHeld)
+		require.NoError(t, <-closed)
+	})
+}

@@ -127,7 +127,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error { return x.in(
 // run. ErrUnknown: the command may have run, or may still run while Redis has
 // the hold, even after an Unlock whose outcome is unknown. ErrNotSent: there was
 // no connection, and nothing was run. An error of the command itself is returned
-// as it is.
+// as it is. While Close waits for the holders, Guard works as before.
 //
 // The requests of one hold are sent one after the other. The next request is
 // sent when the last one was answered. After ErrUnknown, the next request is

@@ -27,7 +27,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 	var o wire.Outcome // of the try before, which is unknown
 	for try := 0; ; try++ {
 		h.mu.Lock()
-		err, count := x.extendableLocked(), h.count
+		err, count := x.usableLocked(), h.count
 		h.mu.Unlock()
 		if err != nil {
 			return err
@@ -71,8 +71,15 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// extendableLocked is errLocked, but a closing client still keeps its holds.
-func (x *Held) extendableLocked() error {
+// usable is Err, but a closing client still keeps its holds.
+func (x *Held) usable() error {
+	_ = x.h.Look()
+	x.h.mu.Lock()
+	defer x.h.mu.Unlock()
+	return x.usableLocked()
+}
+
+func (x *Held) usableLocked() error {
 	if x.h.closing && !x.h.has(lost) && x.state.Load() == isHeld && !x.h.has(leaving) {
 		return nil
 	}
@@ -152,7 +159,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 // Guard runs a command of Redis if the hold exists, in one script. lock.Held has the promise.
 func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any) (any, error) {
 	h := x.h
-	if err := x.Err(); err != nil {
+	if err := x.usable(); err != nil {
 		return nil, err
 	}
 	if h.kind == Permits {
@@ -163,7 +170,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()
-	if err := x.Err(); err != nil {
+	if err := x.usable(); err != nil {
 		return nil, err
 	}
 	a = h.send(ctx, wire.Guard(h.name, h.field(), cmd, keys, args))
