@@ -83,3 +83,12 @@ func AnsweredLate(x *Held) {
 	_ = x.h.enter(context.Background())
 	x.h.answeredLate(pipe.Answer{Reply: resp.ReplyOf(int64(1)), Stamp: time.Now()})
 }
+
+// Lose ends x's hold as if its lease had ended for this reason.
+func Lose(x *Held, why renewal.Reason) { x.h.Lost(why) }
+
+// FreezeLosses keeps lost holds in the table of x's client until free is called.
+func FreezeLosses(x *Held) (free func()) { return x.h.k.FreezeLosses() }
+
+// CloseEngine closes what x's client holds.
+func CloseEngine(ctx context.Context, x *Held) (unanswered int) { return x.h.k.Close(ctx) }

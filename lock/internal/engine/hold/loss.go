@@ -2,6 +2,7 @@ package hold
 
 import (
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -13,7 +14,9 @@ func (l loss) forget() {
 	alsoReads := func() bool { return h.k.Table.Own(h.name, h.owner, locktable.Reading) != nil }
 	// A hold that was renewed may end long before a longer lease that Extend or LockFor has asked for.
 	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
-	if longer || h.has(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
+	// What Close leaves to its TTL is not released, because its holder may still work.
+	late := h.has(unsure) && !(l.why == renewal.Closed && wait.Closed(h.k.cfg.Closing))
+	if longer || late || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
 		h.releaseLater()
 	}
 	h.reportLoss()

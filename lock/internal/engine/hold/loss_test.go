@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
 )
 
 // TestErrAndDoneAgreeWhileAnotherFindsTheLoss: the goroutine that found the loss is stopped half-way.
@@ -136,5 +138,37 @@ func TestCloseWaitsForWorkInTheBackground(t *testing.T) {
 		require.Empty(b, closed)
 		close(end)
 		require.NoError(b, <-closed)
+	})
+}
+
+// TestALockThatCloseLeavesIsNotReleased, although a request of its hold went unanswered once. The holder
+// may still work.
+func TestALockThatCloseLeavesIsNotReleased(t *testing.T) {
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		ctx, cancel := context.WithCancel(context.Background())
+		held, err := c.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		hold.AnsweredLate(in(held))
+		cancel()
+		require.ErrorContains(t, c.Close(ctx), "left to their TTL")
+		require.True(t, fixture.Exists(t, s, "m"))
+	})
+}
+
+// TestCloseSendsTheReleaseThatALossOwes, though the loss is looked after only when Close has begun.
+func TestCloseSendsTheReleaseThatALossOwes(t *testing.T) {
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		ctx := context.Background()
+		held, err := c.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		hold.AnsweredLate(in(held))
+		free := hold.FreezeLosses(in(held))
+		hold.Lose(in(held), renewal.TrustEnded)
+		unanswered := make(chan int, 1)
+		go func() { unanswered <- hold.CloseEngine(ctx, in(held)) }()
+		synctest.Wait()
+		free()
+		require.Zero(t, <-unanswered)
+		require.False(t, fixture.Exists(t, s, "m"))
 	})
 }

@@ -61,6 +61,7 @@ func (k *Engine) BeginClose() {
 // does not wait for functions of the user; see Wait.
 func (k *Engine) Close(ctx context.Context) (unanswered int) {
 	k.cfg.Watchdog.Close()
+	k.lost.Drain() // a loss may owe a release
 	unanswered = k.Orphans.Close(ctx)
 	k.cancel()
 	k.Network.Close(k.cfg.Closed)
