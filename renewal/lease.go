@@ -354,6 +354,18 @@ func (w *Watchdog) noteTakenOut(l *Lease, written <-chan struct{}) {
 	w.takenOut[written] = append(w.takenOut[written], l)
 }
 
+// passTakenOut notes to wherever l is noted. l may be of a lane whose lock is not held, so a batch may just
+// have been written, and is not there any more.
+func (w *Watchdog) passTakenOut(l, to *Lease) {
+	w.takenOutMu.Lock()
+	defer w.takenOutMu.Unlock()
+	for written, leases := range w.takenOut {
+		if slices.Contains(leases, l) {
+			w.takenOut[written] = append(leases, to)
+		}
+	}
+}
+
 // leaveLocked takes the lease out of its group.
 func (l *Lease) leaveLocked() {
 	if l.home != nil {

@@ -29,8 +29,8 @@ func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	to.trust.Store(int64(trust))
 	to.pos, to.home, to.due = l.pos, l.home, l.due
 	to.mustVerify, to.flags, to.fails, to.moves = l.mustVerify, l.flags, l.fails, l.moves
-	for _, written := range l.formerWritesLocked() {
-		ln.dog.noteTakenOut(to, written)
+	if l.flags&takenOut != 0 {
+		ln.dog.passTakenOut(l, to)
 	}
 	to.slot, l.slot = l.slot, 0
 	to.home.leases[to.pos] = to
