@@ -48,6 +48,8 @@
 //	wheellock_keeper_given_up_total        names that were given up
 //	wheellock_keeper_tries_total           tries to take a name
 //	wheellock_keeper_tries_failed_total    tries that got no answer, no connection or an error
+//	wheellock_keeper_tries_refused_total   tries that found another owner
+//	wheellock_keeper_unreleased_total      names whose release Redis did not confirm; the client continues to try
 //	wheellock_keeper_looks_total           names of which it was asked whether another owner still has them
 //	wheellock_keeper_releases_heard_total  releases by other owners that were heard
 //

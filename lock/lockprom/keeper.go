@@ -35,6 +35,8 @@ var keeperValues = []keeperValue{
 	{describe("keeper_given_up_total", "Names that were given up."), prometheus.CounterValue, func(s *keeper.Stats) float64 { return float64(s.GivenUp) }},
 	{describe("keeper_tries_total", "Tries to take a name."), prometheus.CounterValue, func(s *keeper.Stats) float64 { return float64(s.Tries) }},
 	{describe("keeper_tries_failed_total", "Tries that got no answer, no connection or an error."), prometheus.CounterValue, func(s *keeper.Stats) float64 { return float64(s.Failed) }},
+	{describe("keeper_tries_refused_total", "Tries that found another owner."), prometheus.CounterValue, func(s *keeper.Stats) float64 { return float64(s.Refused) }},
+	{describe("keeper_unreleased_total", "Names whose release Redis did not confirm."), prometheus.CounterValue, func(s *keeper.Stats) float64 { return float64(s.Unreleased) }},
 	{describe("keeper_looks_total", "Names of which it was asked whether another owner still has them."), prometheus.CounterValue, func(s *keeper.Stats) float64 { return float64(s.Looks) }},
 	{describe("keeper_releases_heard_total", "Releases by other owners that were heard."), prometheus.CounterValue, func(s *keeper.Stats) float64 { return float64(s.Heard) }},
 }
