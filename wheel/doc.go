@@ -30,8 +30,9 @@
 //   - Every arming ends exactly once (P38): the timer fires, it is stopped, or
 //     [Wheel.Stop] returns it. Just before the callback, the driver (the wheel's
 //     goroutine) claims the timer. Stop succeeds until that claim, even in a
-//     callback of the same tick. After Stop has returned true, and after the
-//     timer has fired, the wheel holds no reference to it or its task (P39).
+//     callback of the same tick. The wheel holds no reference to a timer or its task
+//     after Stop has returned true, or when the callbacks of all timers that were due
+//     with it, up to 128, have returned (P39).
 //   - A timer that is armed again in its own callback does not run again in the
 //     same tick.
 //   - An unused wheel has no goroutine, and an idle one does not wake up. A

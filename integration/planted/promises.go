@@ -49,7 +49,7 @@ var promises = []promise{
 	{"P36", "A call that leaves a queue costs the same however many wait.", "lock/internal/engine/waitqueue/line.go", []string{"leave-looks-at-all"}},
 	{"P37", "A timer never fires early.", "wheel/doc.go", []string{"timer-fires-a-tick-early"}},
 	{"P38", "Every arming of a timer ends exactly once.", "wheel/doc.go", []string{"stopped-timer-fires"}},
-	{"P39", "The wheel holds no reference to a timer that was stopped or has fired.", "wheel/doc.go", []string{"fired-timers-are-held-on-to"}},
+	{"P39", "The wheel holds no reference to a timer that was stopped, or that has fired with all that were due with it.", "wheel/doc.go", []string{"fired-timers-are-held-on-to"}},
 	{"P40", "A log that blocks delays no timer.", "wheel/doc.go", []string{"driver-writes-the-log"}},
 	{"P41", "No lock of a shard is held while all timers of a far bucket are filed.", "wheel/ring.go", []string{"far-walk-has-no-bound"}},
 	{"P42", "A name that a Keeper gives up is released after its functions have returned.", "lock/keeper/doc.go", []string{"keeper-releases-before-ended"}},
