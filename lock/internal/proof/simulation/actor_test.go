@@ -69,6 +69,9 @@ func (p *player) play(acts []act, g *grant) bool {
 			points.Here("succeed")
 			p.world.mu.Lock()
 			p.world.faults = true
+			for _, o := range p.world.objects {
+				o.alone = nil // a release that is under way goes unanswered, and is sent again
+			}
 			p.world.mu.Unlock()
 			p.world.tell("an heir is the master behind the name")
 			p.world.server.(*named).failOver()
@@ -463,6 +466,9 @@ func (p *player) restart(a act) {
 	w.mu.Unlock()
 	w.tell("server %d is restarted; what it lacks: %v (all if 0)", a.Server, a.Late)
 	w.server.(*small).stores[a.Server].restart(a.Late)
+	w.mu.Lock()
+	clear(w.over) // what an Unlock has deleted may be there again, and so may what a Guard has written
+	w.mu.Unlock()
 	for _, o := range w.objects {
 		if o.kind == latch && a.Server == 0 {
 			w.mu.Lock()
