@@ -34,6 +34,10 @@ const suspendFor = 200 * time.Millisecond
 // command has received the signal and does not stop.
 const unheardFor = time.Second
 
+// suspendWithin is how long after a SIGTSTP that this process has passed on a stop counts as its
+// effect. Many commands tidy up before they stop, and the machine may be busy.
+const suspendWithin = 10 * time.Second
+
 // listen makes signals come to ch. A signal that was ignored when wheellock was started
 // stays ignored, as under nohup.
 func listen(ch chan<- os.Signal, signals []os.Signal) {
@@ -183,7 +187,6 @@ func (c *child) pass(s os.Signal) {
 	}
 	c.send(s.(syscall.Signal))
 	if s == syscall.SIGCONT && time.Since(c.unheard) < unheardFor {
-		c.unheard = time.Time{}
 		c.send(syscall.SIGTSTP)
 	}
 }
@@ -191,8 +194,8 @@ func (c *child) pass(s os.Signal) {
 // handleStop is called when the command was stopped. If the command wants the terminal, handleStop
 // gives it the terminal. If the command was suspended from the terminal, this process
 // suspends itself too, because a shell waits for that. handleStop reports whether the command
-// must go on now. It does nothing about SIGSTOP: the sender lets the command go on with
-// SIGCONT, and the lock is kept.
+// must go on now. It does nothing if another process has stopped the command: the sender lets
+// the command go on with SIGCONT, and would not let this process go on. So the lock is kept.
 func (c *child) handleStop(e event, suspending func()) bool {
 	switch e.signal {
 	case syscall.SIGTTIN, syscall.SIGTTOU:
@@ -201,6 +204,9 @@ func (c *child) handleStop(e event, suspending func()) bool {
 			return true
 		}
 	case syscall.SIGTSTP:
+		if !c.wasSuspended() {
+			return false
+		}
 		c.unheard = time.Time{}
 	default:
 		return false
@@ -221,6 +227,12 @@ func (c *child) handleStop(e event, suspending func()) bool {
 	case <-time.After(suspendFor):
 	}
 	return true
+}
+
+// wasSuspended reports whether a SIGTSTP that has stopped the command came from the terminal or from
+// this process. While the command has the terminal, any SIGTSTP counts as Ctrl-Z.
+func (c *child) wasSuspended() bool {
+	return c.terminal.given || time.Since(c.unheard) < suspendWithin
 }
 
 // close takes the terminal back when the command has ended. If Ctrl-C has ended the

@@ -177,7 +177,8 @@
 // command's input and output are the terminal, it gets it at once. Ctrl-C reaches the command
 // either way. Ctrl-C also ends the script that called wheellock, unless the command handles
 // it. Ctrl-Z suspends both the command and wheellock, and the lock is then not renewed. If
-// the lock is lost meanwhile, fg ends the command.
+// the lock is lost meanwhile, fg ends the command. While the command has the terminal, every
+// SIGTSTP counts as Ctrl-Z. To stop the command alone and keep the lock, send it SIGSTOP.
 //
 // # Listing
 //
