@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -45,7 +44,7 @@ func (p *program) check(args []string) (int, error) {
 		log.open() // the lines have advice; if Redis did not answer, they would only repeat err
 	}
 	if err == nil {
-		if _, err = fmt.Fprintln(p.out, "Redis has all that wheellock needs."); err != nil {
+		if err := p.print("Redis has all that wheellock needs.\n"); err != nil {
 			return 0, err
 		}
 		return 0, p.checkList(ctx, &s)

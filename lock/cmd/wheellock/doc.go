@@ -121,7 +121,9 @@
 //	126  the command cannot be run
 //	127  the command is not found
 //
-// check returns 1 if something is missing on Redis.
+// inspect, unlock, list, check and version return 1 if they cannot write to the standard output.
+// The line of unlock then also says whether it took the lock away. check also returns 1 if
+// something is missing on Redis.
 //
 // A command may return these numbers too. wheellock writes a line to the standard error when
 // the number is its own. Of these numbers, only 121 can mean that the command was run.

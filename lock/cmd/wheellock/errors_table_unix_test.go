@@ -58,6 +58,7 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 		"other tests have it": {
 			"the name of the lock is a URL of Redis: write -redis before the URL, and give the name",
 			"version: it takes no arguments",
+			"cannot write to the standard output: %v",
 			"-cacert, -cert and -key are for connections with TLS: write -redis rediss://, rediss-sentinel:// or rediss-cluster://",
 			"-cert and -key belong together: give both files",
 			"-cacert: the file has no certificate in PEM format",

@@ -54,8 +54,7 @@ func (p *program) inspect(args []string) (int, error) {
 			quote(&v.Name, &v.Quoted)
 			return p.printJSON(v, v.Holders, "  ")
 		}
-		_, err := fmt.Fprint(p.out, v)
-		return err
+		return p.print(v)
 	})
 }
 

@@ -55,8 +55,7 @@ func (p *program) list(args []string) (int, error) {
 	}
 	l := lister{prefix: s.prefix, limit: *limit, sharded: s.isCluster(), seen: map[string]bool{}, show: func(x listed) error {
 		if !*asJSON {
-			_, err := fmt.Fprint(p.out, x)
-			return err
+			return p.print(x)
 		}
 		quote(&x.Name, &x.Quoted)
 		return p.printJSON(x, x.Holders, "")
@@ -396,6 +395,5 @@ func (p *program) checkList(ctx context.Context, s *servers) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "wheellock list would need these rights too: %s\n", strings.Join(slices.Sorted(maps.Keys(missing)), " "))
-	return err
+	return p.print("wheellock list would need these rights too: " + strings.Join(slices.Sorted(maps.Keys(missing)), " ") + "\n")
 }

@@ -19,6 +19,7 @@ import (
 
 // Exit statuses of wheellock itself. Every other status comes from the command that it runs.
 const (
+	statusUnwritten   = 1 // the standard output cannot be written; not of run
 	statusNotAcquired = 120
 	statusLost        = 121
 	statusUnknown     = 122
@@ -124,8 +125,7 @@ func (p *program) version(args []string) (int, error) {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(p.out, "wheellock %s %s %s/%s\n", text, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return 0, err
+	return 0, p.print(fmt.Sprintf("wheellock %s %s %s/%s\n", text, runtime.Version(), runtime.GOOS, runtime.GOARCH))
 }
 
 // withoutURLs replaces each of args that has a URL in a text, because a URL may have a password.

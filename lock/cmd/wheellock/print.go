@@ -25,6 +25,14 @@ func quote(text *string, quoted *bool) {
 	}
 }
 
+// print writes x to the standard output.
+func (p *program) print(x any) error {
+	if _, err := fmt.Fprint(p.out, x); err != nil {
+		return &statusError{statusUnwritten, fmt.Sprintf("cannot write to the standard output: %v", err)}
+	}
+	return nil
+}
+
 // printJSON prints x, which has these holders, without control characters.
 func (p *program) printJSON(x any, holders []holder, indent string) error {
 	for i := range holders {
@@ -40,8 +48,7 @@ func (p *program) printJSON(x any, holders []holder, indent string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%s\n", escaped(text))
-	return err
+	return p.print(escaped(text) + "\n")
 }
 
 // escaped returns JSON with an escape for each character that is not printable. encoding/json

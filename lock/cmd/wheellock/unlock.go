@@ -38,8 +38,11 @@ func (p *program) unlock(args []string) (int, error) {
 		if !was {
 			said = "was free"
 		}
-		_, err = fmt.Fprintf(p.out, "%s: %s\n", printable(v.Name), said)
-		return err
+		said = printable(v.Name) + ": " + said
+		if err := p.print(said + "\n"); err != nil { // the lock is gone all the same
+			return &statusError{statusOf(err), fmt.Sprintf("%s, but %v", said, err)}
+		}
+		return nil
 	})
 }
 

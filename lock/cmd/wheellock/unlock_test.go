@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -192,4 +194,31 @@ func TestUnlockWakesOurWaiters(t *testing.T) {
 		require.Zero(t, wheellock(t, s.URL(), "unlock", "-force", name).run(t))
 		bounded.Wait(t, &wg)
 	}
+}
+
+// TestAFailedWriteIsNotAnUnknownLock: what was read or done is known, only nobody can read it.
+func TestAFailedWriteIsNotAnUnknownLock(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: time.Hour}).Mutex("n").Lock)
+	unwritable, err := os.Open(os.DevNull) // for reading
+	require.NoError(t, err)
+	defer unwritable.Close()
+	const cannot = "cannot write to the standard output: "
+	for _, c := range []struct{ args, says string }{
+		{"inspect n", "wheellock: " + cannot},
+		{"inspect -json n", "wheellock: " + cannot},
+		{"list", "wheellock: " + cannot},
+		{"list -json", "wheellock: " + cannot},
+		{"check", "wheellock: " + cannot},
+		{"version", "wheellock: " + cannot},
+		{"unlock -force n", "wheellock: n: unlocked, but " + cannot},
+		{"unlock -force n", "wheellock: n: was free, but " + cannot},
+	} {
+		w := wheellock(t, s.URL(), strings.Fields(c.args)...)
+		w.Stdout = unwritable
+		require.Equal(t, statusUnwritten, w.run(t), c.args)
+		require.Contains(t, w.stderr.String(), c.says)
+	}
+	require.False(t, fixture.Exists(t, s, "n"))
 }
