@@ -120,18 +120,32 @@ func (p *program) release(held *lock.Held) error { return held.Unlock(context.Ba
 // acquire takes the lock and waits for it for o.wait at most. One of the ending signals
 // ends the wait.
 func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signals <-chan os.Signal) (*lock.Held, error) {
-	type result struct {
-		held *lock.Held
-		err  error
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	got := make(chan result, 1)
+	got := make(chan takeResult, 1)
 	go func() {
 		held, err := take(ctx, client.Mutex(o.name), o, log)
-		got <- result{held, p.notTaken(ctx, client, o, err)}
+		got <- takeResult{held, p.notTaken(ctx, client, o, err)}
 	}()
-	var stop os.Signal
+	r, stop := awaitResult(got, signals, cancel)
+	if stop == nil {
+		return r.held, r.err
+	}
+	if r.err == nil {
+		_ = p.release(r.held) // on an error the lock is free when its lease ends
+	}
+	return nil, &statusError{statusSignal + number(stop), fmt.Sprintf("%s: %v came before the command was started, so the command was not run", o.lock(), stop)}
+}
+
+// takeResult is the result of take.
+type takeResult struct {
+	held *lock.Held
+	err  error
+}
+
+// awaitResult returns what comes from got, and the first signal, or nil if none has come by then. It
+// calls cancel when a signal comes.
+func awaitResult(got <-chan takeResult, signals <-chan os.Signal, cancel func()) (r takeResult, stop os.Signal) {
 	for {
 		select {
 		case s := <-signals:
@@ -139,14 +153,14 @@ func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signa
 				stop = s
 			}
 			cancel()
-		case r := <-got:
-			if stop != nil {
-				if r.err == nil {
-					_ = p.release(r.held) // on an error the lock is free when its lease ends
+		case r = <-got:
+			if stop == nil {
+				select {
+				case stop = <-signals: // select chooses at random if both are ready
+				default:
 				}
-				return nil, &statusError{statusSignal + number(stop), fmt.Sprintf("%s: %v came before the command was started, so the command was not run", o.lock(), stop)}
 			}
-			return r.held, r.err
+			return r, stop
 		}
 	}
 }
