@@ -24,10 +24,11 @@
 //
 // The clocks of the machines differ by some seconds. Without -keep, a report of one second
 // would run once on each machine. With -keep 1m the lock stays taken for a minute from when
-// it was taken. wheellock itself exits when the command ends. Choose a time that is longer
-// than the clocks differ and shorter than the period. A command that could not be started
-// releases the lock at once. A command that failed does not. In a crontab, write \% for each
-// % of the line, or cron ends the command there.
+// it was taken. If the lease is longer than that, and a renewal is under way when the
+// command ends, it stays taken for a whole lease. wheellock itself exits when the command ends.
+// Choose a time that is longer than the clocks differ and shorter than the period. A
+// command that could not be started releases the lock at once. A command that failed does
+// not. In a crontab, write \% for each % of the line, or cron ends the command there.
 //
 // The same in a systemd timer:
 //

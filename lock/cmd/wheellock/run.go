@@ -108,8 +108,8 @@ func (p *program) leave(held *lock.Held, d time.Duration) error {
 	if err := held.Extend(ctx, d); err != nil {
 		return err
 	}
-	// Extend has not made a longer lease shorter. If this fails, the lock is kept for the rest of
-	// that lease.
+	// Extend has not made a longer lease shorter. If this fails, or if Redis gets a renewal after it,
+	// the lock is kept for the rest of that lease. The client renews the lock until it is closed.
 	_, _ = held.Guard(ctx, "PEXPIRE", []string{held.Name()}, d.Milliseconds())
 	return nil
 }
