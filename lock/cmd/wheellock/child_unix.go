@@ -38,8 +38,9 @@ const unheardFor = time.Second
 // effect. Many commands tidy up before they stop, and the machine may be busy.
 const suspendWithin = 10 * time.Second
 
-// listen makes signals come to ch. A signal that was ignored when wheellock was started
-// stays ignored, as under nohup.
+// listen makes signals come to ch. SIGHUP and SIGINT stay ignored if they were when wheellock was
+// started, as under nohup. The Go runtime has replaced the other ignored signals before main, so nothing
+// can tell that they were ignored, and the command gets their default actions.
 func listen(ch chan<- os.Signal, signals []os.Signal) {
 	for _, s := range signals {
 		if !signal.Ignored(s) {

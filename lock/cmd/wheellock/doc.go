@@ -169,9 +169,15 @@
 // # Signals
 //
 // SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on
-// to the process group of the command. A signal that is ignored stays ignored, for nohup.
-// The lock is kept until the command ends, even while the command is stopped. Before the
-// command starts, the first four signals end the wait, with status 128+n.
+// to the process group of the command. Before the command starts, the first four signals end
+// the wait, with status 128+n. The lock is kept until the command ends, even while another
+// process has stopped the command.
+//
+// SIGHUP and SIGINT stay ignored if they were, for nohup. Other signals that were ignored, such
+// as SIGTERM and SIGPIPE, have their default action for the command. systemd ignores SIGPIPE for
+// its services. If the command relies on that, let a shell ignore it again:
+//
+//	wheellock run billing -- sh -c 'trap "" PIPE; exec /usr/local/bin/billing'
 //
 // As process 1 of a container, wheellock reaps the orphaned processes of the command. When
 // wheellock ends, all processes of the container end.

@@ -302,6 +302,19 @@ func TestSIGTERMEndsTheWait(t *testing.T) {
 	require.Empty(t, fixture.LockKeys(t, s))
 }
 
+// TestOtherIgnoredSignalsHaveTheirDefaultAction, as the manual says, and a shell ignores them again.
+func TestOtherIgnoredSignalsHaveTheirDefaultAction(t *testing.T) {
+	t.Parallel()
+	s := fixture.RedisOrMini(t)
+	for name, sig := range map[string]syscall.Signal{"PIPE": syscall.SIGPIPE, "TERM": syscall.SIGTERM} {
+		ignore := fmt.Sprintf(`trap "" %s; `, name)
+		w := inShell(t, s.URL(), ignore+fmt.Sprintf(`exec "$0" run n -- sh -c 'kill -%s $$'`, name))
+		require.Equal(t, statusSignal+int(sig), w.run(t))
+		w = wheellock(t, s.URL(), "run", "n", "--", "sh", "-c", fmt.Sprintf(`%s exec sh -c 'kill -%s $$'`, ignore, name))
+		require.Zero(t, w.run(t))
+	}
+}
+
 // TestAnIgnoredHangUpStaysIgnored, as nohup wants it.
 func TestAnIgnoredHangUpStaysIgnored(t *testing.T) {
 	t.Parallel()
