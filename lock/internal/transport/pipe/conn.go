@@ -19,7 +19,6 @@ type conn struct {
 	err          error       // why the connection died; nil while it lives
 	timer        *time.Timer // runs checkAge while requests are in flight; nil before the first
 	isArmed      bool        // timer runs
-	overdue      *Request    // the oldest request, if it was too old at the last check
 	turn         turn        // who reads
 	residentWake sync.Cond   // on mu: it is the resident's turn, or the connection is dead
 	soloStreak   int         // requests in a row that were alone on the connection when they were written
@@ -146,31 +145,25 @@ func (c *conn) armLocked(d time.Duration) {
 	c.isArmed = true
 }
 
-// checkAge closes the connection if its oldest request is too old. It checks twice,
-// because this process may be the slow one, and the answer may only wait to be read.
+// checkAge closes the connection if its oldest request is too old, see lookAtAgeLocked.
 func (c *conn) checkAge() {
 	c.mu.Lock()
 	c.isArmed = false
 	if c.err != nil || c.inflight.len() == 0 {
-		c.overdue = nil
 		if c.turn == noReader { // the resident sees the end of an idle connection
 			c.giveTurnLocked(resident)
 		}
 		c.mu.Unlock()
 		return
 	}
-	oldest := c.inflight.oldest()
-	left := c.cfg.Timeout - time.Since(oldest.answer.Stamp)
-	if left <= 0 && c.overdue == oldest {
-		c.mu.Unlock()
-		c.fail(ErrUnanswered)
-		return
+	next, isOver := c.lookAtAgeLocked()
+	if !isOver {
+		c.armLocked(next)
 	}
-	if left <= 0 {
-		c.overdue, left = oldest, c.cfg.Timeout/16
-	}
-	c.armLocked(left)
 	c.mu.Unlock()
+	if isOver {
+		c.fail(ErrUnanswered)
+	}
 }
 
 // read is the body of the connection's resident reader.
@@ -225,9 +218,6 @@ func (c *conn) popOldest() (r *Request, ofAsking bool) {
 	defer c.mu.Unlock()
 	if r, ofAsking = c.popLocked(); ofAsking || r == nil {
 		return r, ofAsking
-	}
-	if c.overdue == r {
-		c.overdue = nil // r may be used again
 	}
 	if c.canBeLed && c.inflight.len() == 0 && c.turn == resident && c.soloStreak >= c.cfg.LeadAfter {
 		c.giveTurnLocked(noReader)

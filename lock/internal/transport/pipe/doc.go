@@ -140,9 +140,9 @@
 // during I/O, including closing, nor while late or a function of Config runs,
 // nor together with another lock.
 //
-// A connection whose oldest request is older than Config.Timeout is closed. Its age
-// is checked twice, because this process may be the slow one. All requests of the
-// connection are then completed, and the next request dials. A connection that was
-// closed while it was idle is not used (P35). An answer while nothing is in flight
-// ends the connection.
+// A connection whose oldest request is older than Config.Timeout is closed. WAIT may
+// take Config.ReplicaTimeout more. The age is checked again after Timeout/16, because
+// this process may be the slow one. All requests of the connection are then completed,
+// and the next request dials. A connection that was closed while it was idle is not
+// used (P35). An answer while nothing is in flight ends the connection.
 package pipe

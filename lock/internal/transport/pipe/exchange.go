@@ -38,10 +38,11 @@ type Exchange struct {
 
 	hasAnswered bool // the server has answered something on the connection; used by the goroutine that reads
 
-	mu       sync.Mutex // guards what follows; never held during I/O
-	inflight flight
-	clock    Clock // of the server
-	proof    proof
+	mu        sync.Mutex // guards what follows; never held during I/O
+	inflight  flight
+	isOverdue bool  // the oldest request was too old at the last look at its age
+	clock     Clock // of the server
+	proof     proof
 }
 
 // flight is a queue of requests, oldest first, which uses its memory again.
@@ -189,7 +190,25 @@ func (x *Exchange) popLocked() (r *Request, ofAsking bool) {
 		return r, true
 	}
 	x.inflight.dropOldest()
+	x.isOverdue = false // it was said of r
 	return r, false
+}
+
+// lookAtAgeLocked looks at the age of the oldest request, which exists. isOver reports that the
+// connection must be closed. If not, the caller looks again after next. A request that is too old is
+// looked at twice, because this process may be the slow one: after a standstill its timers run before
+// it reads what has come.
+func (x *Exchange) lookAtAgeLocked() (next time.Duration, isOver bool) {
+	oldest := x.inflight.oldest()
+	left := x.cfg.Timeout - time.Since(oldest.answer.Stamp)
+	if oldest.question == replicasQuestion {
+		left += x.cfg.ReplicaTimeout
+	}
+	if left > 0 {
+		return left, false
+	}
+	isOver, x.isOverdue = x.isOverdue, true
+	return x.cfg.Timeout / 16, isOver
 }
 
 // handleQuestion handles the answer if it belongs to a question of the connection. isOwn reports

@@ -387,6 +387,70 @@ func TestASilentServerMakesRequestsUnknownInTime(t *testing.T) {
 	})
 }
 
+// TestAnAnswerThatIsReadLateCounts: after a standstill of this process its timers run before it reads
+// what has come meanwhile. In the bubble the answer comes a little later than the first look at the age
+// of its request.
+func TestAnAnswerThatIsReadLateCounts(t *testing.T) {
+	late := time.Second + time.Second/32
+	bubble(t, func(command []string) string {
+		if command[0] == "WAIT" {
+			late += time.Second // ReplicaTimeout
+		}
+		time.Sleep(late)
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		for i := range 10 { // a Request is used again, and each one is looked at twice
+			late = time.Second + time.Second/32
+			b.requireYes(i)
+		}
+		require.Empty(t, b.srv.failures())
+		require.EqualValues(t, 1, b.srv.dials.Load())
+	})
+}
+
+// TestAnswersThatAreReadOneByOneCount: a connection that brings the answer to its oldest request after
+// the first look is looked at twice again.
+func TestAnswersThatAreReadOneByOneCount(t *testing.T) {
+	bubble(t, func(command []string) string {
+		switch {
+		case command[0] == "WAIT":
+			time.Sleep(time.Second / 4)
+		case id(command) == "1":
+			time.Sleep(time.Second + time.Second/32)
+		case id(command) == "2":
+			time.Sleep(time.Second / 16)
+		}
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		zero, one, two := b.acquire(0, nil), b.acquire(1, nil), b.acquire(2, nil)
+		b.Put(zero)
+		synctest.Wait() // a Replicated sends the others together when the replicas have zero
+		b.Put(one)
+		b.Put(two)
+		for _, r := range []*pipe.Request{zero, one, two} {
+			require.NoError(t, b.requests.Await(t.Context(), r).Err)
+		}
+		require.Empty(t, b.srv.failures())
+	})
+}
+
+// TestAServerThatIsSilentAboutItsReplicasIsLeftInTime: WAIT has the time of a round trip more than the
+// server may take for it.
+func TestAServerThatIsSilentAboutItsReplicasIsLeftInTime(t *testing.T) {
+	inBubble(t, carriers["Replicated"], -1, func(command []string) string {
+		if command[0] == "WAIT" {
+			return mute
+		}
+		return yes(command)
+	}, nil, func(t *testing.T, b *bench) {
+		begin := time.Now()
+		a := b.call(t.Context(), 1)
+		require.Equal(t, pipe.ErrUnanswered, a.Err)
+		require.True(t, a.Taken)
+		require.Equal(t, 2*time.Second+time.Second/16, time.Since(begin))
+	})
+}
+
 func TestAnIdleConnectionLivesAndOneThatEndedIsNotUsed(t *testing.T) {
 	for _, name := range []string{"Pipe", "Replicated"} {
 		t.Run(name, func(t *testing.T) {

@@ -39,9 +39,12 @@ type Replicated struct {
 // it.
 type replicaConn struct {
 	*Exchange
+	limit   *time.Timer        // runs checkAge while isLimited
 	answers chan replicaAnswer // has room for all requests that can be in flight
 	failed  chan struct{}      // closed once the connection has failed and Config.Failed was called
 	err     error              // why it has failed; nil before. It does not change once failed is closed
+
+	isLimited bool // a batch is sent or waits for its answers; guarded by Exchange.mu
 }
 
 // replicaAnswer is the answer to the oldest request that had none.
@@ -178,6 +181,7 @@ func (p *Replicated) dial() (*replicaConn, error) {
 		p.failConn(c, ErrReplaced)
 		return nil, ErrReplaced
 	}
+	c.limit = time.AfterFunc(p.cfg.Timeout, func() { p.checkAge(c) })
 	return c, nil
 }
 
@@ -192,6 +196,34 @@ func (p *Replicated) addConn(c *replicaConn) error {
 	p.conns[c] = struct{}{}
 	p.wg.Go(p.cfg.Cast.As("read answers", func() { p.read(c) }))
 	return nil
+}
+
+// setLimited makes checkAge run from now on, or no more.
+func (c *replicaConn) setLimited(isLimited bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isLimited = isLimited; isLimited {
+		c.limit.Reset(c.cfg.Timeout)
+	} else {
+		c.limit.Stop()
+	}
+}
+
+// checkAge closes the connection if its oldest request is too old, see lookAtAgeLocked. It also looks
+// again if nothing is in flight, because the batch may be written only now.
+func (p *Replicated) checkAge(c *replicaConn) {
+	c.mu.Lock()
+	next, isOver := p.cfg.Timeout, false
+	if c.inflight.len() > 0 {
+		next, isOver = c.lookAtAgeLocked()
+	}
+	if c.isLimited && !isOver {
+		c.limit.Reset(next)
+	}
+	c.mu.Unlock()
+	if isOver {
+		p.failConn(c, ErrUnanswered)
+	}
 }
 
 // read is the body of a connection's reader.
@@ -236,13 +268,12 @@ func (p *Replicated) fail(batch []*Request, err error) {
 // sendBatch sends a batch and completes each of its requests. A refusal is completed at
 // once, and an acquisition when replicas have it.
 func (p *Replicated) sendBatch(c *replicaConn, batch []*Request) {
-	limit := time.AfterFunc(p.cfg.Timeout, func() { p.failConn(c, ErrUnanswered) })
-	defer limit.Stop()
+	c.setLimited(true)
+	defer c.setLimited(false)
 	batch = withoutExpired(batch) // they may have waited in the queue for long
 	var taken []*Request
 	var demoted error
 	for len(batch) > 0 {
-		limit.Reset(p.cfg.Timeout)
 		if err := c.Write(batch); err != nil {
 			p.failConn(c, err) // nextAnswer returns the error
 		}
@@ -272,7 +303,6 @@ func (p *Replicated) sendBatch(c *replicaConn, batch []*Request) {
 		batch = again
 	}
 	if len(taken) > 0 {
-		limit.Reset(p.cfg.ReplicaTimeout + p.cfg.Timeout)
 		acks, err := p.awaitReplicas(c)
 		for _, r := range taken {
 			r.answer.Acks = acks
