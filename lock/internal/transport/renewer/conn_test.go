@@ -403,3 +403,64 @@ func TestABatchWithoutAnAnswerIsToldAsThat(t *testing.T) {
 		require.Equal(t, pipe.ErrUnanswered, <-told)
 	})
 }
+
+// readLate is a connection over which every answer is read some time after its request was written, or
+// not at all.
+type readLate struct {
+	closes
+	after time.Duration
+}
+
+func (c readLate) ReceiveWithTimeout(time.Duration) (any, error) {
+	select {
+	case <-c.closed:
+		return nil, net.ErrClosed
+	case <-time.After(c.after):
+		return []any{}, nil
+	}
+}
+
+// TestAnAnswerThatIsReadLateCounts: after a standstill of this process its timers run before it reads
+// what has come meanwhile. In the bubble the answer comes a little later than the first look at the age
+// of the batch. It costs no failure and no dial, not even the dial of a hedge.
+func TestAnAnswerThatIsReadLateCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		lease    time.Duration // a hedge begins after a thirtieth of it
+		late     time.Duration // how much later than Timeout each answer is
+		permits  int           // of each of two holds
+		isInTime bool
+	}{
+		"before the second look": {30 * time.Second, time.Second / 32, 1, true},
+		"in two turns":           {60 * time.Second, time.Second / 32, turnWeight, true},
+		"after the second look":  {30 * time.Second, time.Second / 15, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var dials atomic.Int32
+				told := make(chan error, 100)
+				r := New(configOf(time.Second, func(err error) { told <- err }, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+					dials.Add(1)
+					return pipe.Connection{Conn: readLate{closes{once: new(sync.Once), closed: make(chan struct{})}, time.Second + c.late}}, nil
+				}))
+				dog, err := renewal.New(renewal.Config{TTL: c.lease, Dispatchers: 1})
+				require.NoError(t, err)
+				lane, err := dog.Lane("s", r)
+				require.NoError(t, err)
+				for range 2 {
+					p := &permits{n: c.permits}
+					require.NoError(t, lane.Hold(&p.lease, p, renewal.Terms{Stamp: time.Now(), TTL: c.lease}))
+				}
+				time.Sleep(2 * c.lease)
+				failures, dialled := len(told), dials.Load() // Close may cut a batch off
+				dog.Close()
+				r.Close()
+				if c.isInTime {
+					require.Zero(t, failures)
+					require.EqualValues(t, 1, dialled)
+				} else {
+					require.Equal(t, pipe.ErrUnanswered, <-told)
+				}
+			})
+		})
+	}
+}

@@ -92,6 +92,11 @@
 //
 // # Failure
 //
+// A connection whose batch has waited for Config.Timeout is closed. The time is
+// checked again after Timeout/16, because this process may be the slow one, and
+// the answers may only wait to be read. Config.Timeout is at most a tenth of a
+// lease, so this is at most a 160th of it.
+//
 // If a connection fails, the leases whose calls were answered keep their
 // answers. The others are unknown, and the connection is closed. The same holds
 // for an answer that the script cannot have given. A connection that was cut

@@ -14,6 +14,7 @@ type wait struct {
 	isDial bool   // it is a dial, which limits its time itself
 
 	// guarded by Renewer.mu
+	isOverdue    bool      // checkWait has found it too long once
 	isLate       bool      // it was ended because there was no answer in time
 	began        time.Time // written by beginWait and continueWait, on the goroutine that waits
 	timer        *time.Timer
@@ -24,7 +25,7 @@ type wait struct {
 func (r *Renewer) beginWait(w *wait, ttl time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.began, w.isSuperseded, w.isLate = time.Now(), false, false
+	w.began, w.isSuperseded, w.isOverdue, w.isLate = time.Now(), false, false, false
 	r.waits[w] = struct{}{}
 	// A lease can wait for a thirtieth of its TTL. A slow link must not count as dead.
 	r.hedgeAfter = max(ttl/30, 4*r.rtt)
@@ -40,7 +41,7 @@ func (r *Renewer) beginWait(w *wait, ttl time.Duration) {
 func (r *Renewer) continueWait(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.began = time.Now()
+	w.began, w.isOverdue = time.Now(), false
 	w.timer.Reset(min(r.hedgeAfter, r.cfg.Timeout))
 	return !w.isSuperseded
 }
@@ -71,8 +72,9 @@ func (r *Renewer) recordRTT(d time.Duration) {
 	r.rtt += (d - r.rtt) / 8
 }
 
-// checkWait is called by w's timer, once in every hedgeAfter. It ends a wait that lasts too long,
-// and runs a hedge for a slow wait. It ends a slow dial if a connection has become idle.
+// checkWait is called by w's timer, once in every hedgeAfter. It runs a hedge for a slow wait. It ends a
+// slow dial if a connection has become idle. It ends a wait that is too long at a second look: after a
+// standstill of this process its timers run before it reads what has come.
 func (r *Renewer) checkWait(w *wait) {
 	r.mu.Lock()
 	if _, waits := r.waits[w]; !waits || r.closed {
@@ -85,7 +87,9 @@ func (r *Renewer) checkWait(w *wait) {
 		w.isSuperseded = w.isSuperseded || len(r.idle) > 0
 	} else {
 		next = min(next, r.cfg.Timeout-now.Sub(w.began))
-		w.isLate = next <= 0
+		if next <= 0 {
+			w.isOverdue, w.isLate, next = true, w.isOverdue, r.cfg.Timeout/16
+		}
 	}
 	if w.isSuperseded || w.isLate {
 		r.mu.Unlock()
@@ -93,7 +97,7 @@ func (r *Renewer) checkWait(w *wait) {
 		return
 	}
 	w.timer.Reset(next)
-	due := now.Sub(w.began) >= r.hedgeAfter && now.Sub(r.lastHedge) >= r.hedgeAfter && r.hedgeCount < maxHedges
+	due := !w.isOverdue && now.Sub(w.began) >= r.hedgeAfter && now.Sub(r.lastHedge) >= r.hedgeAfter && r.hedgeCount < maxHedges
 	if due {
 		r.hedgeCount++
 		r.lastHedge = now
