@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"context"
 	"errors"
 	"net"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -155,5 +157,31 @@ func TestTheWriterWaitsForACallerThatWritesSinceItYielded(t *testing.T) {
 		p.endWrite()
 		require.True(t, <-taken)
 		require.Len(t, batch, 1)
+	})
+}
+
+// TestAWarmedPipeDialsAfterACallerHasWritten: the connection dies while a caller writes over it, and
+// another caller warms the Pipe meanwhile. The writer wakes and waits again, until the caller has
+// written.
+func TestAWarmedPipeDialsAfterACallerHasWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		p := New(ctx, &Config{Dial: func(context.Context, *dialing.Bound) (Connection, error) {
+			dials++
+			return Connection{}, errors.New("no server")
+		}})
+		synctest.Wait() // the writer waits
+		require.True(t, p.beginWrite())
+		p.warm()
+		synctest.Wait()
+		during := dials
+		p.endWrite()
+		synctest.Wait()
+		after := dials
+		cancel()
+		p.Close(errors.New("the test is over"))
+		require.Zero(t, during, "a caller writes")
+		require.Equal(t, 1, after)
 	})
 }

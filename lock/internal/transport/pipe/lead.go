@@ -110,7 +110,7 @@ func (p *Pipe) endWrite() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.isCallerWriting = false
-	if len(p.queue) > 0 {
+	if len(p.queue) > 0 || p.dialsEarly {
 		p.work.Signal()
 	}
 }
