@@ -37,8 +37,9 @@ const (
 	connectTimeout = 5 * time.Second
 	// handshakeTimeout limits a TLS handshake whose context has no deadline.
 	handshakeTimeout = 10 * time.Second
-	// keepAlive is how soon TCP probes an idle connection. The default of redigo is 5 minutes,
-	// but load balancers and NATs forget a connection that is idle for 4 minutes.
+	// keepAlive is how soon TCP probes an idle connection. The default of redigo, and of older
+	// versions of go-redis, is 5 minutes, but load balancers and NATs forget a connection that is
+	// idle for 4 minutes.
 	keepAlive = 30 * time.Second
 )
 
@@ -177,7 +178,24 @@ func (d Dialer) connect(ctx context.Context, network, address string) (net.Conn,
 	if dialing.IsNone(conn) {
 		return nil, dialing.ErrNoConn
 	}
+	probeInTime(conn)
 	return conn, nil
+}
+
+// probeInTime makes TCP probe a connection of a dial function after keepAlive. If the dial function has
+// switched probes off, they stay off. If it has asked for probes that come sooner, that stays where the
+// system tells it.
+func probeInTime(conn net.Conn) {
+	if over, ok := conn.(*tls.Conn); ok {
+		conn = over.NetConn()
+	}
+	c, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	if idle, known := probesAfter(c); !known || idle > keepAlive {
+		_ = c.SetKeepAlivePeriod(keepAlive) // if that fails, the connection still works
+	}
 }
 
 // netConn makes the connection below redigo.
