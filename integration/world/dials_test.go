@@ -36,18 +36,46 @@ func closedConn() (redis.Conn, error) {
 // unreachable is a virtual server that can stop accepting connections. It counts dials.
 type unreachable struct {
 	*redistest.Server
-	dial  atomic.Pointer[func() (redis.Conn, error)] // of a server that takes no connections
-	dials atomic.Int64
+	dial   atomic.Pointer[func() (redis.Conn, error)] // of a server that takes no connections
+	dials  atomic.Int64
+	limits limits
 }
 
 func (u *unreachable) client(t *testing.T) *lock.Client {
-	return fixture.Client(t, &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
+	return fixture.Client(t, u.pool(), lock.Config{})
+}
+
+func (u *unreachable) pool() *redis.Pool {
+	return &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		u.dials.Add(1)
 		if dial := u.dial.Load(); dial != nil {
 			return (*dial)()
 		}
-		return u.DialContext(ctx)
-	}}, lock.Config{})
+		conn, err := u.DialContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return limitsConn{conn.(redis.ConnWithTimeout), &u.limits}, nil
+	}}
+}
+
+// limits counts the scripts that were sent with a time limit, and the questions about the memory.
+type limits struct{ limited, memory atomic.Int64 }
+
+// limitsConn is a connection that counts what is sent.
+type limitsConn struct {
+	redis.ConnWithTimeout
+	sent *limits
+}
+
+func (c limitsConn) Send(command string, args ...any) error {
+	switch {
+	case command == "INFO" && args[0] == "memory":
+		c.sent.memory.Add(1)
+	case strings.HasPrefix(command, "EVAL") && len(fmt.Sprintf("%s", args[len(args)-1])) >= 12: // a time in ms
+		c.sent.limited.Add(1)
+	}
+	return c.ConnWithTimeout.Send(command, args...)
 }
 
 // TestAServerThatTakesNoConnectionsIsDialledSeldom, however many callers wait for it, and each
@@ -60,12 +88,11 @@ func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
 		"closes":  closedConn,
 	} {
 		unsent := func(t *testing.T, err error) {
-			if way == "refuses" { // otherwise the request was written
-				require.ErrorIs(t, err, lock.ErrNotSent)
+			require.ErrorIs(t, err, lock.ErrNotSent)
+			require.NotErrorIs(t, err, lock.ErrUnknown)
+			if way == "refuses" {
 				require.ErrorIs(t, err, errRefused)
-				require.NotErrorIs(t, err, lock.ErrUnknown)
 			} else {
-				require.True(t, fixture.IsNoAnswer(err), err)
 				require.ErrorContains(t, err, "closed pipe")
 			}
 		}
@@ -126,6 +153,58 @@ func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
 			for _, try := range tries {
 				require.ErrorIs(t, try.Held.Err(), lock.ErrLost)
 			}
+		})
+	}
+}
+
+// TestAServerThatWasGoneIsAskedForItsTimeAgain, also if something in front of it accepted connections
+// and closed them: nothing was answered, so TIME was not the reason. The log says that Redis cannot be
+// reached, and not that TIME or INFO ends connections.
+func TestAServerThatWasGoneIsAskedForItsTimeAgain(t *testing.T) {
+	for when, first := range map[string]int{"from the beginning": 1, "later": 0} { // the first round
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := &unreachable{Server: fixture.Virtual(t)}
+				var log fixture.Log
+				c := fixture.Client(t, u.pool(), lock.Config{Logger: log.Logger()})
+				if first == 0 { // so the client listens
+					_, err := fixture.Client(t, u.Pool(0), lock.Config{}).Mutex("taken").LockFor(t.Context(), 24*time.Hour)
+					require.NoError(t, err)
+					ctx, cancel := context.WithCancel(t.Context())
+					var waiter sync.WaitGroup
+					waiter.Go(func() { _, _ = c.Mutex("taken").Lock(ctx) })
+					defer waiter.Wait()
+					defer cancel()
+					synctest.Wait()
+				}
+				dial := closedConn
+				for gone := 1; gone <= 3; gone++ {
+					if gone > first { // it is renewed, and lost
+						_, err := c.Mutex(fmt.Sprint("held", gone)).Lock(t.Context())
+						require.NoError(t, err)
+					}
+					u.dial.Store(&dial)
+					require.NoError(t, u.Kill())
+					errs := make([]error, 3)
+					var all sync.WaitGroup
+					for i := range errs {
+						all.Go(func() { _, errs[i] = c.Mutex(fmt.Sprint("waiting", gone, i)).Lock(t.Context()) })
+					}
+					time.Sleep(3*time.Minute + 13*time.Second)
+					synctest.Wait()
+					require.Equal(t, gone, strings.Count(log.String(), "no connection to Redis"), log.String())
+					require.Equal(t, gone-1, strings.Count(log.String(), "connected to Redis again"), log.String())
+					limited := u.limits.limited.Load()
+					require.NoError(t, u.Restart(t.Context()))
+					u.dial.Store(nil)
+					all.Wait()
+					require.Equal(t, make([]error, len(errs)), errs)
+					require.GreaterOrEqual(t, u.limits.limited.Load(), limited+int64(len(errs)))
+					require.EqualValues(t, 1, u.limits.memory.Load())
+				}
+				require.NotContains(t, log.String(), "no time limit")
+				require.NotContains(t, log.String(), "INFO memory")
+			})
 		})
 	}
 }

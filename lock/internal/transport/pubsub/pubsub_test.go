@@ -36,6 +36,7 @@ type server struct {
 
 	spoil func(conn redis.Conn) (redis.Conn, error) // changes each connection that is dialled; nil for none
 
+	answered atomic.Int32              // counts calls of Config.Answered
 	commands atomic.Uint32             // connections for commands that were made
 	proved   atomic.Pointer[time.Time] // what Config.Proved returns; nil for the present time
 
@@ -93,7 +94,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
 			Dials: srv.commands.Load, Proved: srv.provedAt,
 			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))),
-			Dial:   srv.dial,
+			Dial:   srv.dial, Answered: func() { srv.answered.Add(1) },
 		})
 		f(t, srv, sub)
 		cancel()
@@ -136,6 +137,33 @@ func TestAListenerIsWokenByTheConfirmationAndByEachMessageOfItsChannel(t *testin
 		l.Leave()
 		srv.publish("a")
 		require.False(t, woken(&l))
+	})
+}
+
+// TestTheFirstAnswerOfEachConnectionIsToldOf, and no other one. A connection that ends before it has none.
+func TestTheFirstAnswerOfEachConnectionIsToldOf(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var closes atomic.Bool
+		srv.spoil = func(conn redis.Conn) (redis.Conn, error) {
+			if closes.Load() {
+				return conn, conn.Close()
+			}
+			return conn, nil
+		}
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		for connections := int32(1); connections <= 3; connections++ {
+			closes.Store(false)
+			time.Sleep(10 * time.Second)
+			srv.publish("a")
+			require.True(t, woken(&l))
+			require.Equal(t, connections, srv.answered.Load())
+			closes.Store(true)
+			sub.Drop()
+			time.Sleep(10 * time.Second)
+			require.Equal(t, connections, srv.answered.Load())
+		}
+		l.Leave()
 	})
 }
 

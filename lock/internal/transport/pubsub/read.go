@@ -13,9 +13,14 @@ import (
 // read passes messages on until the connection fails. Its timeout is above the
 // period of pings, so silence means that the connection is dead.
 func (s *Subscriber) read(conn redis.Conn) error {
-	for {
+	for hasAnswered := false; ; {
 		reply, err := resp.Receive(conn, pingPeriod+s.cfg.Timeout)
-		if _, answer := err.(redis.Error); answer && s.staysUsable(s.noteRefusal(), err) {
+		_, refused := err.(redis.Error)
+		if !hasAnswered && s.cfg.Answered != nil && (err == nil || refused) {
+			hasAnswered = true
+			s.cfg.Answered()
+		}
+		if refused && s.staysUsable(s.noteRefusal(), err) {
 			continue
 		}
 		if err != nil {

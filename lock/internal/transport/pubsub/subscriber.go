@@ -43,6 +43,8 @@ type Config struct {
 	// Dial opens a connection, in a time that it limits itself. It also returns the epoch of
 	// the server that it dialled.
 	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
+	// Answered is called at the first answer on each connection. nil is never called.
+	Answered func()
 	// Epoch returns how often the server behind the name was replaced.
 	Epoch func() uint32
 	// Dials returns how many connections for commands were made to the server. When it has

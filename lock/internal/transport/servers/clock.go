@@ -19,6 +19,7 @@ type clock struct {
 	last        pipe.Clock // what the last connection that asked has found out
 	silentSince time.Time  // when the server last did not tell its time; zero if it told its time since
 	pingsFirst  bool       // the next question for the time comes behind a PING, because the last one got no answer in time
+	hasEnded    bool       // the last connection ended before it answered PING, so the next one is sent PING first
 }
 
 // askAgain is how long a server that did not tell its time is not asked again.
@@ -30,6 +31,10 @@ const askAgain = time.Minute
 // the dial, because a server that hangs does not answer either. A server that requires a
 // password also fails the dial, because its error to a request with many arguments would
 // not say that. So does a server that turns the connection away.
+//
+// Something in front of a server that is down may accept connections and close them. So the
+// question counts as the reason only if PING was answered before it on the second connection.
+// A connection without the question must answer PING, and otherwise fails the dial.
 func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
 	defer cancel()
@@ -37,32 +42,37 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		before := s.connected.Load()
 		conn, epoch, err := s.dialSilently(ctx, bound)
 		if err != nil {
-			s.noteDialEnd(before, err)
+			s.noteDialFailure(before, err)
 			return pipe.Connection{}, err
 		}
 		dialed := pipe.Connection{Conn: conn, Epoch: epoch}
-		if s.clock.isSilent() {
-			s.noteReached(nil)
-			return dialed, nil
-		}
 		asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
-		asked := s.askTime(asking, conn)
+		asked := s.askTime(asking, conn, try > 0)
 		slow := asking.Err() != nil || isTimeout(asked.err)
 		done()
 		failed := asked.err
-		if pipe.LoggedOut(failed) || dialing.TurnedAway(failed) {
+		_, refused := failed.(redis.Error)
+		isEnded := failed != nil && !refused && !slow && !asked.isUnanswered
+		if pipe.LoggedOut(failed) || dialing.TurnedAway(failed) || isEnded && asked.sent.IsZero() {
 			conn.Close()
-			s.noteDialEnd(before, failed)
+			if isEnded {
+				s.clock.noteEnd()
+			}
+			s.noteDialFailure(before, failed)
+			s.Failed(failed)
 			return pipe.Connection{}, failed
 		}
-		s.noteReached(nil)
+		if !isEnded {
+			s.noteReached(nil)
+		}
 		server, err := pipe.TimeOf(asked.reply, failed)
-		_, refused := failed.(redis.Error)
 		switch {
+		case asked.isSkipped && failed == nil:
+			return dialed, nil
 		case err == nil:
 			dialed.Clock.Asking(asked.sent)
 			dialed.Clock.Sample(asked.sent, time.Now(), server, 0)
-			s.clock.noteTold()
+			s.clock.forgetFailures()
 			s.Answered()
 			s.Timed(dialed.Clock, 0)
 			return dialed, nil
@@ -83,7 +93,7 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 				s.clock.setMustPingFirst(!asked.isSlow) // a slow server is asked at once the next time
 			}
 			return pipe.Connection{}, failed
-		case try > 0: // the question is the reason
+		case try > 0: // PING was answered, so the question is the reason
 			s.warnUnanswered(failed)
 		}
 	}
@@ -92,27 +102,37 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 // timeReply is the result of the question for the time.
 type timeReply struct {
 	reply        any
-	sent         time.Time
+	sent         time.Time // when TIME was sent; zero if it was not
 	err          error
+	isSkipped    bool // TIME was left out, because the server does not tell its time
 	isUnanswered bool // only the question got no answer
 	isSlow       bool // the server was also slow to answer PING
 }
 
-// askTime asks the server for its time. If the server did not answer that question before, it
-// must answer PING first. For TIME it then has half of the time that is left of ctx. If that half is
-// less than four times what PING took, the server is slow and has all the time that is left.
-func (s *Server) askTime(ctx context.Context, conn redis.Conn) (a timeReply) {
+// askTime asks the server for its time. If the server was silent within the last askAgain, it must only
+// answer PING. If the last connection has ended, it must answer PING before TIME. That is also so if it
+// did not answer TIME in time before. Then it has for TIME half of the time that is left of ctx. If that
+// half is less than four times what PING took, the server is slow and has all the time that is left.
+func (s *Server) askTime(ctx context.Context, conn redis.Conn, hasEnded bool) (a timeReply) {
 	within := ctx
-	if s.clock.mustPingFirst() {
+	s.clock.mu.Lock()
+	a.isSkipped, hasEnded = s.clock.isSilentLocked(), hasEnded || s.clock.hasEnded
+	wasSlow := s.clock.pingsFirst
+	s.clock.mu.Unlock()
+	if hasEnded || a.isSkipped || wasSlow {
 		began := time.Now()
 		if _, err := pipe.RoundTrip(ctx, conn, "PING"); err != nil {
 			if _, refused := err.(redis.Error); !refused || pipe.LoggedOut(err) || dialing.TurnedAway(err) {
-				return timeReply{err: err}
+				a.err = err
+				return a
 			}
+		}
+		if a.isSkipped {
+			return a
 		}
 		deadline, _ := ctx.Deadline()
 		left := time.Until(deadline)
-		if a.isSlow = time.Since(began) > left/8; !a.isSlow {
+		if a.isSlow = time.Since(began) > left/8; wasSlow && !a.isSlow {
 			half, cancel := context.WithTimeout(ctx, left/2)
 			defer cancel()
 			within = half
@@ -146,19 +166,17 @@ func (s *Server) Clock() (ahead, within time.Duration, ok bool) {
 	return s.clock.last.Offset()
 }
 
-// isSilent reports whether the server did not tell its time within the last askAgain, so it is not
+// isSilentLocked reports whether the server did not tell its time within the last askAgain, so it is not
 // asked now.
-func (c *clock) isSilent() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *clock) isSilentLocked() bool {
 	return !c.silentSince.IsZero() && time.Since(c.silentSince) < askAgain
 }
 
-// noteTold records that the server told its time.
-func (c *clock) noteTold() {
+// forgetFailures is called when the server has told its time, or another one is behind the name.
+func (c *clock) forgetFailures() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silentSince, c.pingsFirst = time.Time{}, false
+	c.silentSince, c.pingsFirst, c.hasEnded = time.Time{}, false, false
 }
 
 // setMustPingFirst records whether the next question comes behind a PING. The answer to PING shows
@@ -169,17 +187,19 @@ func (c *clock) setMustPingFirst(must bool) {
 	c.pingsFirst = must
 }
 
-func (c *clock) mustPingFirst() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pingsFirst
-}
-
 // noteSilence records that the server does not tell its time.
 func (c *clock) noteSilence() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silentSince = time.Now()
+}
+
+// noteEnd records that a connection ended before it answered PING. So the server, or the way to it, has
+// failed, and it is asked for its time again when it is back.
+func (c *clock) noteEnd() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silentSince, c.hasEnded = time.Time{}, true
 }
 
 func (s *Server) warnRefused(err error) {

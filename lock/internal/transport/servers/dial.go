@@ -19,18 +19,21 @@ var errReplacedMeanwhile = fmt.Errorf("%w while it was dialled", pipe.ErrReplace
 
 // Dial opens a connection to the server that s stands for now, and returns the epoch of
 // that server. A caller that stores the connection where Drop or Replaced finds it must
-// compare the epoch afterwards. A dial takes Config.DialTimeout at most. bound limits how
-// many dials are left behind. Dials to an earlier server of s do not count.
+// compare the epoch afterwards, and call noteReached at the first answer. A dial takes
+// Config.DialTimeout at most. bound limits how many dials are left behind. Dials to an earlier
+// server of s do not count.
 func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
 	defer cancel()
 	before := s.connected.Load()
 	conn, epoch, err := s.dialSilently(ctx, bound)
-	s.noteDialEnd(before, err)
+	if err != nil {
+		s.noteDialFailure(before, err)
+	}
 	return conn, epoch, err
 }
 
-// dialSilently is like Dial, but the caller must limit ctx and call noteDialEnd. The dial ends early if
+// dialSilently is like Dial, but the caller must limit ctx and call noteDialFailure. The dial ends early if
 // another server replaces the one that is dialled.
 func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := s.epoch.Load()
@@ -70,18 +73,20 @@ func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 	return conn, err
 }
 
-// noteDialEnd calls noteReached for a dial that has ended. before is the number of connections that
-// had been made when the dial began. A failure does not count if another connection was made meanwhile,
-// because the server may be back by now.
-func (s *Server) noteDialEnd(before uint64, err error) {
-	if err == nil || s.connected.Load() == before {
+// noteDialFailure calls noteReached for a dial that has failed. before is the number of connections that
+// had been made when the dial began. The failure does not count if another connection was made
+// meanwhile, because the server may be back by now.
+func (s *Server) noteDialFailure(before uint64, err error) {
+	if s.connected.Load() == before {
 		s.noteReached(err)
 	}
 }
 
-// noteReached is called at the end of a dial. If the dial failed, noteReached warns, once until
-// there is a connection again. Without that warning a Lock whose context has no end would wait
-// in silence.
+// noteReached is called when a dial has failed, and when a new connection has brought an answer, or
+// was used until there was none in time. A connection alone proves nothing: what stands in front of a
+// server accepts connections also while the server is down. If the dial failed, noteReached warns,
+// once until there is a connection again. Without that warning a Lock whose context has no end would
+// wait in silence.
 func (s *Server) noteReached(err error) {
 	if err == pipe.ErrReplaced {
 		err = nil // the old server did not answer

@@ -104,7 +104,8 @@
 //
 // A connection for commands or renewal first asks for the server's time, which
 // the time limits of requests need (package pipe). A server that does not tell
-// it is used without limits. If the server requires a password, the dial fails.
+// it is used without limits, once it has answered PING. If the server requires a
+// password, or the connection ends before any answer, the dial fails.
 // If the way to publish depends on the version of Redis ([Choice]), a connection
 // for commands then asks for the version and tries SPUBLISH. A restart, or a
 // failover behind one name, ends connections. So the answers on the last connection

@@ -161,3 +161,10 @@ func (p *publishing) noteUnanswered(sure bool) bool {
 	p.silentSince, p.isGreeted = time.Now(), true
 	return true
 }
+
+// forgetFailures makes the next connection ask, because another server is behind the name.
+func (p *publishing) forgetFailures() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures, p.silentSince = 0, time.Time{}
+}

@@ -58,8 +58,8 @@ func TestAConnectionThatComesAndGoesMakesFewRecords(t *testing.T) {
 			f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: "1"}}}
 			synctest.Wait() // the address is known
 			dial := func() {
-				if conn, _, err := f.router.Server("any").Dial(t.Context(), dialing.NewBound(1)); err == nil {
-					require.NoError(t, conn.Close())
+				if dialed, err := f.router.Server("any").DialTimed(t.Context(), dialing.NewBound(1)); err == nil {
+					require.NoError(t, dialed.Conn.Close())
 				}
 			}
 			dial()

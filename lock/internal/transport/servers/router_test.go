@@ -483,8 +483,8 @@ func TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf(t *testing.T) {
 		f.build(t, false)
 		go func() { f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: "1"}}} }()
 		dial := func() (redis.Conn, error) {
-			conn, _, err := f.router.Server("any").Dial(t.Context(), dialing.NewBound(1))
-			return conn, err
+			dialed, err := f.router.Server("any").DialTimed(t.Context(), dialing.NewBound(1))
+			return dialed.Conn, err
 		}
 		_, err = dial()
 		require.ErrorIs(t, err, errDown)

@@ -97,6 +97,7 @@ func newServer(r *Router, name string) *Server {
 		Timeout: r.cfg.IOTimeout, Hearing: s.subscribeMode, Deaf: s.ssubscribeRefused, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
 		Cast:     r.cfg.Cast,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
+		Answered: func() { s.noteReached(nil) },
 		Redirect: s.leadsElsewhere,
 	})
 	return s
@@ -321,6 +322,10 @@ func (s *Server) setTarget(now topology.Server) {
 	end()
 	s.backoff.reset()
 	s.renewing.reset()
+	s.clock.forgetFailures()
+	s.publishing.forgetFailures()
+	s.isChecked.Store(false)
+	s.unansweredChecks.Store(0)
 	if !s.isReady.Load() { // it has no connections yet; the next ones belong to the new epoch
 		return
 	}
