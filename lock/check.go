@@ -33,8 +33,8 @@ import (
 // "wheellock_check:" and a UUID. The script that writes the string also removes
 // it, so no string remains if ctx ends or a request fails. Only if the user has
 // no right to DEL, the string remains for 10 s. Check publishes a message on the
-// channels that belong to the key, where only the Check listens. So Check
-// disturbs no lock. Many clients may call it at any time and at once.
+// channels that belong to the key, to which no client listens at that time. So
+// Check disturbs no lock. Many clients may call it at any time and at once.
 //
 // These are problems:
 //

@@ -126,10 +126,11 @@ package lock
 // Holds and waiters are in a table of 64 shards, by the names of their locks.
 // shard.mu guards the content of a shard, hold.mu guards one hold, and watch.mu
 // guards the channels and contexts of a Held. No mutex is held during I/O or
-// while a hook runs. No mutex is taken while another one is held, with three
+// while a hook runs. No mutex is taken while another one is held, with four
 // exceptions. Under shard.mu, the client reads the state of a lease, and the
 // messages of a channel. Under the mutex of a RedLock's line, it reads which
-// members an owner has. The scripts of one hold are sent one after the other.
+// members an owner has. Under the mutex of a connection's queue, it reads whether
+// requests are in flight (package pipe). The scripts of one hold are sent one after the other.
 //
 // # What is counted and told
 //

@@ -161,7 +161,9 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 // the remaining members at most for RedLockConfig.MemberTimeout more.
 //
 // Otherwise the error says which members failed and how. errors.Is and errors.As
-// find the error of each member. ErrLost: the MultiHeld was lost before.
+// find the error of each member. ErrLost: the MultiHeld was lost before. Or the
+// client of a member that it needs began to close, even if Valid was still true
+// and Unlock has released all members; the error is then ErrClosed too.
 // ErrUnknown: members did not answer within their Config.UnlockTimeout. Unlock
 // may then be called again, and the members' clients keep trying. ErrNotHeld:
 // this MultiHeld was unlocked before.

@@ -9,9 +9,13 @@ import (
 )
 
 // Stats is a snapshot of a Client. The counters begin at 0 with the client.
+//
+// Waiting has calls of Lock and LockFor, of Acquire and AcquireFor, and of
+// CountDownLatch.Wait. A call for a RedLock is not counted. A call for a MultiLock
+// counts at the client of the member for which it waits.
 type Stats struct {
 	Held    int           // locks held now
-	Waiting int           // calls of Lock and LockFor that wait in a queue
+	Waiting int           // calls that wait in a queue
 	Renewal renewal.Stats // of the watchdog; its Leases are the locks of Held
 	Clocks  []ServerClock // one for each server that has told its time
 	PubSub  PubSub        // how releases are published

@@ -83,7 +83,7 @@ func (x *Held) Hold() *Hold { return x.h }
 // states of a Held
 const (
 	isHeld      uint32 = iota // to isUnlocking in Unlock
-	isUnlocking               // to isUnlocked on a definite answer; on an unknown one to isHeld if the hold is leaving, else to isOwed
+	isUnlocking               // to isUnlocked if it has ended or is lost; if Redis refuses (NOPERM) or does not answer, to isHeld if the hold is leaving, else to isOwed
 	isUnlocked                // terminal
 	isOwed                    // off the count, which Redis may not know; to isUnlocking in Unlock
 )

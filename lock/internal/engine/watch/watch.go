@@ -17,7 +17,7 @@ type Subject interface {
 	Value(key any) any
 }
 
-// Watch is a channel and contexts that end together, once, with a cause. Make one with New or
+// Watch is a channel and contexts that end together, once, with a cause. Make one with
 // Init. All methods are safe for concurrent use.
 type Watch struct {
 	subject Subject       // immutable

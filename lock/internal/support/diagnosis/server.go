@@ -340,7 +340,7 @@ func (ck *check) cluster(ctx context.Context) bool {
 	return ck.mayAskMore()
 }
 
-// subscribe tries to subscribe, and finds out whether a message arrives.
+// subscribe tries to subscribe to each channel and to end that. It sends no message and waits for none.
 func (ck *check) subscribe(ctx context.Context) bool {
 	ck.hangUp() // a connection that subscribes does nothing else
 	subscribe, unsubscribe := "subscribe", "unsubscribe"

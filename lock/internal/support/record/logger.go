@@ -78,7 +78,8 @@ func (l *Logger) Log(r Record, values ...any) bool {
 }
 
 // undoAllowed undoes countAllowed for a record that the queue did not take. The next record of r that
-// is written counts it.
+// is written counts it as suppressed, unless r has a Row.After. Such records do not tell how many were
+// suppressed.
 func (l *Logger) undoAllowed(r Record, counted string, suppressed uint64) {
 	l.dropped.Add(1)
 	l.mu.Lock()

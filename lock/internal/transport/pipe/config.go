@@ -12,7 +12,7 @@ import (
 )
 
 // Config has the settings of the connections to a server. Its functions are
-// called with no mutex held, from any goroutine.
+// called from any goroutine and, except Dials, with no mutex held.
 type Config struct {
 	// Timeout is how long an answer may take.
 	Timeout time.Duration

@@ -110,9 +110,10 @@
 // end, the resident continues. So requests in flight always have a reader.
 //
 // Before a write, a connection without a reader is checked, unless the last answer
-// came within a millisecond. If bytes have come, the connection has failed. Within
-// Config.Timeout after the last request the resident reads again, and sees the end of
-// an idle connection. Only a connection of package resp over a socket can be led. A
+// came within a millisecond. If bytes have come, the connection has failed. As a rule
+// the resident reads again within Config.Timeout after the last request, and sees the
+// end of an idle connection. It does not if the timer runs just while a leader ends. The
+// check before the next write then sees that end. Only a connection of package resp over a socket can be led. A
 // long request is always written by the writer, because a write that waits does not heed
 // the context of its caller. See lead.go.
 //
@@ -137,8 +138,9 @@
 //
 // Pipe.mu guards the queue and which connection is in use. Exchange.mu guards what
 // is in flight and who reads, and Replicated.mu its queue and its connections. No lock is held
-// during I/O, including closing, nor while late or a function of Config runs,
-// nor together with another lock.
+// during I/O, including closing, nor while late or a function of Config runs, except that
+// Exchange.mu is held while Config.Dials runs. No lock is taken under another one, except
+// that the writer asks under Pipe.mu whether its connection is busy, under Exchange.mu.
 //
 // A connection whose oldest request is older than Config.Timeout is closed. WAIT may
 // take Config.ReplicaTimeout more. The age is checked again after Timeout/16, because

@@ -30,8 +30,8 @@ type Server struct {
 	cancel     context.CancelCauseFunc
 	subscriber *pubsub.Subscriber
 
-	opened chan struct{} // closed when open or seal has returned; the unknown server's is never closed
-	// immutable once opened is closed; nil for the unknown server
+	opened chan struct{} // closed when open or seal has returned; the unknown server's only when the Router closes
+	// immutable once opened is closed; nil for the unknown server, but err is ErrNoServer when the Router has closed
 	err        error // why it was not opened
 	attachment Attachment
 	commands   *pipe.Group      // for all other requests; nil if it was not opened
