@@ -144,8 +144,8 @@ package lock
 //
 // Every acquisition has a hash field of its own, <client id>:<owner>:<seq>. Only
 // a hand-over in memory uses the field again. Scripts set counts instead of
-// adding to them, and no script lowers a TTL. Package pipe says how requests
-// expire. While a request whose outcome is unknown may still be carried out, only
+// adding to them, and no script lowers a TTL below the lease of a hold. Package pipe
+// says how requests expire. While a request whose outcome is unknown may still be carried out, only
 // the release of its hold is sent (package hold).
 //
 // The client closes a connection whose oldest request is older than

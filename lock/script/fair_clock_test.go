@@ -150,3 +150,29 @@ func TestAFairWaiterWithoutAPlaceGetsOneAgain(t *testing.T) {
 		require.EqualValues(t, now+116_000, score, "it gives a sign of life too")
 	}
 }
+
+// TestAFairWaiterOfALongQueueGetsAPlaceAgain, though each second of its signs goes to fair_sign, so that
+// the numbers of the others are all odd, or all even.
+func TestAFairWaiterOfALongQueueGetsAPlaceAgain(t *testing.T) {
+	conn := fixture.Dial(t, fixture.Server(t))
+	queue, scores, signs := keys.FairQueue("x"), keys.FairScores("x"), keys.FairSigns("x")
+	for _, first := range []int{2, 3} {
+		fixture.DoOn(t, conn, "FLUSHALL")
+		fixture.DoOn(t, conn, "HSET", "x", "o:1", "1")
+		for i := range 21 {
+			name := fmt.Sprint("w", i)
+			if i == 20 {
+				name = "c:1:1"
+			} else {
+				fixture.DoOn(t, conn, "RPUSH", queue, name)
+			}
+			fixture.DoOn(t, conn, "ZADD", scores, now+100_000, name)
+			fixture.DoOn(t, conn, "HSET", signs, name, fmt.Sprintf("1@%d a", now))
+		}
+		for sign := first; sign <= 9; sign += 2 {
+			args := append([]any{script.FairTake.Text(), 5, "x", queue, scores, signs, keys.Counter}, fairTake(fmt.Sprint(sign, " a"))...)
+			fixture.DoOn(t, conn, "EVAL", append(args, 0)...)
+		}
+		require.EqualValues(t, 21, fixture.DoOn(t, conn, "LLEN", queue))
+	}
+}

@@ -230,7 +230,8 @@ if mySign ~= '' then
     span = math.max(score - before - grace, 0)
   end
   local order = {me, redis.call('lindex', queue, -1)}
-  local whole = (number or 0) % math.ceil(length / 16) == 0 and (length <= 16 or length ~= redis.call('hlen', signs)
+  -- A waiter's signs here may all have odd numbers, because every second one was for fair_sign.
+  local whole = math.ceil((number or 0) / 2) % math.ceil(length / 16) == 0 and (length <= 16 or length ~= redis.call('hlen', signs)
     or redis.call('zcount', scores, now + patience / 2, '+inf') > 0)
   if whole then
     order = redis.call('lrange', queue, 0, -1)

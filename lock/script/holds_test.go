@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -38,6 +39,63 @@ func TestAReplicaDoesNotSayThatAHoldIsGone(t *testing.T) {
 	}
 	_, err = renew("there", "absent", "text") // the answer is an error of the call, so that the connection is given up
 	require.ErrorContains(t, err, "READONLY")
+	_, err = conn.Do("EVAL", script.PermitExtend.Text(), 1, "absent", "aaaaaaaaaaaa1", now+1000, now, 0)
+	require.ErrorContains(t, err, "READONLY")
+}
+
+// TestAReplicaDoesNotSayThatAHoldIsThere: a former master that lost its way to the new one may have a hold
+// for long after the new one has given the lock to another. Nothing needs to be written for these holds.
+func TestAReplicaDoesNotSayThatAHoldIsThere(t *testing.T) {
+	s := fixture.Server(t)
+	conn := fixture.Dial(t, s)
+	fixture.DoOn(t, conn, "HSET", "k", "mode", "read", "c:1:1", 1)
+	fixture.DoOn(t, conn, "PEXPIRE", "k", 1_000_000)
+	fixture.DoOn(t, conn, "SET", "{k}:c:1:1:rwlock_timeout:1", "1", "PX", 1_000_000)
+	fixture.DoOn(t, conn, "ZADD", "p", int64(1)<<50, "aaaaaaaaaaaa\x00\x00\x00\x01")
+	older := strings.NewReplacer("'gt'", "'gt62'") // as a server before Redis 7
+	calls := map[string]func() (any, error){}
+	for _, lease := range []int{1, 1000} {
+		for name, text := range map[string]string{"renew": script.Renew.Text(), "renew, older": older.Replace(script.Renew.Text()), "rw_renew": script.RwRenew.Text()} {
+			calls[fmt.Sprint(name, lease)] = func() (any, error) { return conn.Do("EVAL", text, 1, "k", lease, "c:", "1:1", 0) }
+		}
+	}
+	calls["permit_renew"] = func() (any, error) {
+		return conn.Do("EVAL", script.PermitRenew.Text(), 1, "p", 1000, 500, "aaaaaaaaaaaa1", 0)
+	}
+	for name, call := range calls {
+		reply, err := call()
+		require.NoError(t, err, name)
+		require.Empty(t, reply, name)
+	}
+	fixture.DoOn(t, conn, "REPLICAOF", "127.0.0.1", 1)
+	for name, call := range calls {
+		_, err := call()
+		require.ErrorContains(t, err, "READONLY", name)
+	}
+}
+
+// TestAQuestionGivesNoKeyAnEnd: a key without TTL has lost it to somebody. A renewal gives it one. A
+// question with a lease of 1 ms, and the Unlock of a re-entry with the least lease, do not.
+func TestAQuestionGivesNoKeyAnEnd(t *testing.T) {
+	conn := fixture.Dial(t, fixture.RedisOrMini(t))
+	fixture.DoOn(t, conn, "HSET", "k", "mode", "read", "c:1:1", 2)
+	timeout := "{k}:c:1:1:rwlock_timeout:1"
+	fixture.DoOn(t, conn, "SET", timeout, "1")
+	for _, ask := range [][]any{
+		{script.Renew.Text(), 1, "k", 1, "c:", "1:1", 0},
+		{script.RwRenew.Text(), 1, "k", 1, "c:", "1:1", 0},
+		{script.Reenter.Text(), 1, "k", "c:1:1", 1, 100, 0},
+		{script.RwReadReenter.Text(), 2, "k", timeout, "c:1:1", 1, 100, 0},
+	} {
+		_, err := conn.Do("EVAL", ask...)
+		require.NoError(t, err)
+		require.EqualValues(t, -1, fixture.DoOn(t, conn, "PTTL", "k"))
+		require.EqualValues(t, -1, fixture.DoOn(t, conn, "PTTL", timeout))
+	}
+	_, err := conn.Do("EVAL", script.RwRenew.Text(), 1, "k", 5000, "c:", "1:1", 0)
+	require.NoError(t, err)
+	require.Positive(t, fixture.DoOn(t, conn, "PTTL", "k"))
+	require.Positive(t, fixture.DoOn(t, conn, "PTTL", timeout))
 }
 
 // TestARepeatedAcquisitionThatIsRefusedKeepsTheHold, because an earlier request was granted. Without

@@ -98,12 +98,19 @@ func TestAPermitTakeTellsOfFreePermits(t *testing.T) {
 	require.NoError(t, ears.Subscribe("channel"))
 	ears.Receive()
 	taken := keys.PermitsTaken(costly)
-	fixture.DoOn(t, conn, "SET", costly, 5)
-	fixture.DoOn(t, conn, "ZADD", taken, 1, "a", 2, "b")
-	_, err := conn.Do("EVAL", moving+script.PermitTake.Text(), 2, costly, taken, "aaaaaaaaaaaa", 3, 0, now+1000, now, "channel", "publish", 0)
-	require.ErrorContains(t, err, "non local key")
-	require.Equal(t, "7", string(fixture.DoOn(t, conn, "GET", costly).([]byte)))
-	require.Equal(t, redis.Message{Channel: "channel", Data: []byte("7")}, ears.ReceiveWithTimeout(time.Minute))
+	for _, owed := range [][]any{nil, {"aaaaaaaaaaab2"}, {"aaaaaaaaaaab1", "aaaaaaaaaaab2"}, {"aaaaaaaaaaab2", "aaaaaaaaaaab2"}} {
+		fixture.DoOn(t, conn, "SET", costly, 5)
+		deadline := 1
+		if owed != nil {
+			deadline = now + 1000
+		}
+		fixture.DoOn(t, conn, "ZADD", taken, deadline, "aaaaaaaaaaab\x00\x00\x00\x01", deadline, "aaaaaaaaaaab\x00\x00\x00\x02")
+		args := append([]any{moving + script.PermitTake.Text(), 2, costly, taken, "aaaaaaaaaaaa", 3, 0, now + 1000, now, "channel", "publish"}, owed...)
+		_, err := conn.Do("EVAL", append(args, 0)...)
+		require.ErrorContains(t, err, "non local key")
+		require.Equal(t, "7", string(fixture.DoOn(t, conn, "GET", costly).([]byte)))
+		require.Equal(t, redis.Message{Channel: "channel", Data: []byte("7")}, ears.ReceiveWithTimeout(time.Minute))
+	}
 }
 
 // names returns the first n of what per makes.

@@ -8,13 +8,17 @@
 --
 -- Answers 1 done, 0 a permit is gone.
 local taken, permits, clientDeadline, clientNow = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local nothing = redis.pcall('zrem', taken, '') -- a replica refuses it; after a first write, full memory refuses nothing more
+if type(nothing) == 'table' then
+  if string.find(nothing.err, 'WRONGTYPE', 1, true) then
+    return 0 -- a key of another type has lost its permits
+  end
+  return nothing
+end
 local members = numbered(permits)
 local deadline = clientDeadline + (clock and clock - clientNow or 0)
 local all, refused = deadlines(taken, members)
 if refused then
-  if string.find(refused.err, 'WRONGTYPE', 1, true) then
-    return 0 -- a key of another type has lost its permits
-  end
   return refused
 end
 local late = {}
@@ -25,5 +29,4 @@ for i = 1, #members do
     late[#late + 1] = members[i]
   end
 end
-redis.call('zrem', taken, '') -- after a first write, full memory refuses nothing more
 return put(taken, string.format('%.0f', deadline), late, 'xx') or 1

@@ -30,9 +30,9 @@ for k = 1, #KEYS do
     end
   end
   if there then
-    -- Full memory refuses ZADD only as the first write of a script.
-    redis.pcall('zrem', key, '')
-    local set = put(key, text, late, 'xx')
+    -- Full memory refuses ZADD only as the first write of a script. A replica refuses this too.
+    local set = redis.pcall('zrem', key, '')
+    set = type(set) == 'table' and set or put(key, text, late, 'xx')
     if set then
       if string.find(set.err, 'READONLY', 1, true) then
         return set
@@ -47,7 +47,11 @@ for k = 1, #KEYS do
     if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
       return nothing
     end
-    gone[#gone + 1] = k
+    if type(nothing) == 'table' and not string.find(nothing.err, 'WRONGTYPE', 1, true) then
+      gone[#gone + 1] = {k, nothing.err}
+    else
+      gone[#gone + 1] = k
+    end
   end
 end
 return gone

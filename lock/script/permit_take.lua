@@ -31,14 +31,6 @@ if not most then
   return redis.error_reply('ERR wheellock: permit_take needs a number of permits')
 end
 local ttl, back = redis.call('pttl', semaphore), 0
-for k = 8, #ARGV + 1 do
-  local gone = ARGV[k] and numbered(ARGV[k]) or redis.call('zrangebyscore', takenKey, '-inf', now, 'limit', 0, 1000)
-  local n, left = giveBack(semaphore, takenKey, gone)
-  if not n then
-    return left
-  end
-  back, free = back + n, left or free
-end
 -- answer publishes the number of free permits if some came back, and returns its argument.
 local function answer(what)
   if back > 0 and free > 0 then
@@ -46,9 +38,20 @@ local function answer(what)
   end
   return what
 end
+for k = 8, #ARGV + 1 do
+  local gone = ARGV[k] and numbered(ARGV[k]) or redis.pcall('zrangebyscore', takenKey, '-inf', now, 'limit', 0, 1000)
+  if gone.err then -- while a slot moves to another server of a Cluster, a key that is gone is refused
+    return answer(gone)
+  end
+  local n, left = giveBack(semaphore, takenKey, gone)
+  if not n then
+    return answer(left)
+  end
+  back, free = back + n, left or free
+end
 local members, taken = numbered(id .. number), 0
 local there, refused = deadlines(takenKey, members)
-if refused then -- while a slot moves to another server of a Cluster, a key that is gone is refused
+if refused then
   return answer(refused)
 end
 for i = 1, most do

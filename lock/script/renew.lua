@@ -39,8 +39,13 @@ for i = 1, #keys do
     if set ~= 1 then -- refused, or the TTL is already longer, or there is none
       gt = type(set) == 'number'
       local left = pcall('pttl', key)
-      if type(left) == 'number' and left < lease then
+      if type(left) == 'number' and left < lease and lease > 1 then
         left = pcall('pexpire', key, text)
+      elseif not gt then -- nothing was written, and a replica that lost its master may have the hold still
+        local nothing = pcall('hdel', key, '')
+        if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
+          return nothing
+        end
       end
       if type(left) == 'table' then
         if string.find(left.err, 'READONLY', 1, true) then

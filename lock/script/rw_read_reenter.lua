@@ -4,7 +4,7 @@
 -- KEYS[2] the hold's timeout
 -- ARGV[1] field of the hold
 -- ARGV[2] its new count; it is set and not added, because the request may arrive twice
--- ARGV[3] lease in ms, at least 1
+-- ARGV[3] lease in ms, at least 1; a key without TTL stays so until its next renewal
 --
 -- Answers 1 done, 0 the hold is gone.
 local lock, timeoutKey = KEYS[1], KEYS[2]
@@ -23,7 +23,8 @@ if redis.call('exists', timeoutKey) == 0 then
 end
 redis.call('hdel', lock, '') -- as in reenter
 for i = 1, 2 do
-  if redis.call('pttl', KEYS[i]) < lease then
+  local left = redis.call('pttl', KEYS[i])
+  if left >= 0 and left < lease then
     redis.call('pexpire', KEYS[i], lease)
   end
 end

@@ -1,7 +1,7 @@
 -- Renews many read holds and names those that are gone.
 --
 -- KEYS[i]    a lock's hash
--- ARGV[1]    lease in ms, at least 1
+-- ARGV[1]    lease in ms, at least 1; 1 asks without extending
 -- ARGV[2]    prefix of the fields of all these holds
 -- ARGV[i+2]  the rest of the field of the hold at KEYS[i]
 --
@@ -29,15 +29,21 @@ for i = 1, #KEYS do
   if type(left) == 'table' then
     gone[#gone + 1] = {i, left.err}
   elseif there == 1 then
-    local set = left
-    if left < lease then
-      set = redis.pcall('pexpire', timeout, leaseText)
+    local set, written = left, false
+    if left < lease and lease > 1 then
+      set, written = redis.pcall('pexpire', timeout, leaseText), true
     end
     if type(set) == 'number' then
       set = redis.pcall('pttl', key)
     end
-    if type(set) == 'number' and set < lease then
-      set = redis.pcall('pexpire', key, leaseText)
+    if type(set) == 'number' and set < lease and lease > 1 then
+      set, written = redis.pcall('pexpire', key, leaseText), true
+    end
+    if not written then -- a replica that lost its master may have the hold still
+      local nothing = redis.pcall('hdel', key, '')
+      if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
+        return nothing
+      end
     end
     if type(set) == 'table' then
       if string.find(set.err, 'READONLY', 1, true) then

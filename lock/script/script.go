@@ -11,8 +11,8 @@
 //
 // A request may arrive twice, late or out of order. A script changes only the hold whose
 // field it names. Data keys are in KEYS and share a slot. Channels are arguments. Expiry
-// is always relative. All commands exist since Redis 4. One option is newer, and the
-// scripts work without it.
+// is always relative. Nearly all commands exist since Redis 4. ZMSCORE, HRANDFIELD, the
+// count of LPOP and the GT of PEXPIRE are newer, and the scripts work without them.
 package script
 
 import "slices"

@@ -12,17 +12,17 @@ var all []*Script
 var (
 	// Locks of one owner: Mutex, and with a token FencedMutex and the members of a RedLock.
 	Acquire = define("acquire", "c919b0ac4bfede65f3110832f282ca266f4265ec", expires|mints|acquires)
-	Reenter = define("reenter", "0db49884753ac38516ed86b0978c6448bd4ff702", expires|held)
+	Reenter = define("reenter", "01b4fabe51ff43fd6a70fbd698e4295484ef1efc", expires|held)
 	Release = define("release", "1e9c0ae2a44213417a8e11b73d8312b393ddf097", publishes)
 	Handoff = define("handoff", "3795dcf4bc8d93dee3cbd441b5c2a028974581b2", expires|mints|held)
 	Force   = define("force", "5f0ae072798d2563c2287b56bc4f31d6f3a8f704", effects|publishes|forces|tells)
 	Guard   = define("guard", "8e660496d687383e4f9171fc58a264ad66d367b4", expires|large|held)
 	Inspect = define("inspect", "89d6066bb34a5227ab5b4c9945b635da510ff239", large|others)
-	Renew   = define("renew", "7529218c51519fe94839ae757e533af80c668008", expires)
+	Renew   = define("renew", "0bf54ad377a21aa0023708753aa00de7d6e782ec", expires)
 	Token   = define("token", "8fc75fd5ad95238144cfb1b1c24bb1081b49083c", expires|mints)
 
 	// FairMutex.
-	FairTake    = define("fair_take", "441fc0d6b7e13bc1570b1c0a37478a0f6defa990", expires|mints|acquires|others)
+	FairTake    = define("fair_take", "aa26199ebac14f3dc682f6f8d43f38e0fede6a75", expires|mints|acquires|others)
 	FairSign    = define("fair_sign", "0882713d46e9ccad7c4cdff8c133d8434b2e1115", expires)
 	FairRelease = define("fair_release", "7d780b4ab501050ffddfac7414c112971918b120", effects|publishes)
 	FairForce   = define("fair_force", "9fd6d5fe9a5dee81d4302f0a87a0574578dc9ad6", effects|publishes|forces|tells)
@@ -30,11 +30,11 @@ var (
 	// RWMutex.
 	RwRead         = define("rw_read", "d02de241704dd7ed5a742420010b85c9e81c912f", expires|fields|acquires|concludes|others|takesRW)
 	RwWrite        = define("rw_write", "b8dfcad779fe8fe2832efed52677d137d94e1ab1", expires|fields|acquires|concludes|others|takesRW)
-	RwReadReenter  = define("rw_read_reenter", "541e6e4870f8cfb3e1689cfc9d21fbf0dd55e839", expires|held)
+	RwReadReenter  = define("rw_read_reenter", "75bd1dfdf4bd2fd54d38ecd2135644befa129f45", expires|held)
 	RwReadRelease  = define("rw_read_release", "5a8606abc4fdf319ac75a114093dc8bdc8d2e91f", effects|fields|concludes|publishes|held)
 	RwWriteRelease = define("rw_write_release", "af56ed5e3a5524a90022f55a936afea70f1c96c0", effects|fields|concludes|publishes|held)
 	RwWithdraw     = define("rw_withdraw", "f8d3464cba08575e412fbbd0406d5768840b9cc3", publishes|tells)
-	RwRenew        = define("rw_renew", "1367c4d8f697b2fcd420b046c17b0db70856886f", expires)
+	RwRenew        = define("rw_renew", "cf69009cdb545a3db229490798ae959cf1de25db", expires)
 	RwForce        = define("rw_force", "c01479efa5985529f5ff5d53c0c85673ca6cae5e", effects|fields|concludes|publishes)
 
 	// Semaphore and CountDownLatch.
@@ -52,10 +52,10 @@ var (
 	Count            = define("count", "1400d027514481d3dce281d07eed770abd47730d", 0)
 
 	// PermitSemaphore.
-	PermitTake     = define("permit_take", "4e72412b9556e13664d11b6dc76822fa870c4cb6", expires|permits|acquires|counts)
+	PermitTake     = define("permit_take", "1178d327518d7ac8c597718544ccde5096c25bf8", expires|permits|acquires|counts)
 	PermitRelease  = define("permit_release", "881a26c57c1e65f11648a397b0fbf1781dce6ac8", permits|publishes|counts|tells)
-	PermitRenew    = define("permit_renew", "764789608db743d25b0a0e92d4e627724e5d9a50", expires|permits)
-	PermitExtend   = define("permit_extend", "984a8652bc0283deab266795f4a6cca2e4a5c782", expires|permits)
+	PermitRenew    = define("permit_renew", "0536f5b3d770835b2f52373ab5715ee9555402e2", expires|permits)
+	PermitExtend   = define("permit_extend", "9f7414bd1f489950af72931dc495697ea1edf83e", expires|permits)
 	PermitSet      = define("permit_set", "917a795b1727aa630f81e57377a5ffd385b1bdc1", expires|publishes|once|counts|tells|remembers)
 	PermitInspect  = define("permit_inspect", "12698c3acf4ea9f82fe175e6b9a2b300ca59a0ed", counts)
 	PermitFree     = define("permit_free", "ce00aac3b72fc0c98f43999489c80529689779ac", expires|publishes|permitIDs|large|counts|tells|remembers)

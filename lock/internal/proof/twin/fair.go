@@ -297,7 +297,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 	}
 	behind := []string{me, line[len(line)-1]}
 	n, _ := strconv.Atoi(digitsOf(sign))
-	whole := n%((len(line)+15)/16) == 0 && (len(line) <= 16 || len(line) != x.hlen(x.signs) || x.farAhead(now+patience/2))
+	whole := (n+1)/2%((len(line)+15)/16) == 0 && (len(line) <= 16 || len(line) != x.hlen(x.signs) || x.farAhead(now+patience/2))
 	signed := 0
 	if whole {
 		if !slices.Contains(line, me) { // somebody has removed its place and left its score

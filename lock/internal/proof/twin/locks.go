@@ -130,7 +130,7 @@ func reenter(x *exec) any {
 		return int64(0)
 	}
 	x.hset(key, field, x.arg(2))
-	x.extendTTL(key, lease)
+	x.lengthenTTL(key, lease)
 	return int64(1)
 }
 

@@ -252,8 +252,8 @@ func rwReadReenter(x *exec) any {
 		return int64(0)
 	}
 	x.hset(key, field, x.arg(2))
-	x.extendTTL(key, lease)
-	x.extendTTL(timeout, lease)
+	x.lengthenTTL(key, lease)
+	x.lengthenTTL(timeout, lease)
 	return int64(1)
 }
 
