@@ -48,5 +48,9 @@
 // A connection counts as dead when the server is silent for longer than the period of
 // pings, 2 s, and Config.Timeout. A failure is logged once until pub/sub works again.
 // The pause before a dial grows from 50 ms to 5 s. An error reply to a ping shows that
-// the connection works. An error reply to SUBSCRIBE ends the connection.
+// the connection works. An error reply to SUBSCRIBE is for all channels of the command,
+// although one of them may be the reason, such as a channel that the user may not use.
+// So each of them is then asked for alone. A channel that is refused alone stays asked,
+// and its waiters poll. The server is asked for it again once a minute, or at the next
+// ping if the refusal may pass. A connection that is not logged in is closed.
 package pubsub

@@ -268,20 +268,63 @@ func TestWhoMayNotUseShardsHearsTheOthers(t *testing.T) {
 	})
 }
 
-// TestARefusalWithoutAnotherWayEndsTheConnection, as every refusal of SUBSCRIBE does.
-func TestARefusalWithoutAnotherWayEndsTheConnection(t *testing.T) {
+// TestARefusalWithoutAnotherWayIsForItsChannelAlone, and is asked for again: soon if it may pass, as while
+// one slot has no server.
+func TestARefusalWithoutAnotherWayIsForItsChannelAlone(t *testing.T) {
+	for refusal, again := range map[redis.Error]time.Duration{
+		"NOPERM User guest has no permissions to access one of the channels used as arguments": time.Minute,
+		"CLUSTERDOWN Hash slot not served": 2 * time.Second,
+	} {
+		sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
+			srv.spoil = func(conn redis.Conn) (redis.Conn, error) {
+				return refusingConn{ConnWithTimeout: conn.(redis.ConnWithTimeout), channel: new(atomic.Value), with: refusal}, nil
+			}
+			srv.hear(sharded)
+			heard, refused := pubsub.NewListener(make(chan struct{}, 1)), pubsub.NewListener(make(chan struct{}, 1))
+			heard.Listen(sub, "a")
+			require.True(t, woken(&heard))
+			srv.refuses.Store(true)
+			refused.Listen(sub, "b")
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			require.InDelta(t, 2+10*time.Minute/again, srv.asked.Load(), 20)
+			require.Zero(t, refused.News().Confirmed)
+			require.Equal(t, pubsub.Hearing{Sharded: true}, srv.published(&heard, "a"))
+			require.Equal(t, int32(1), srv.dials.Load())
+			require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub failed"))
+			srv.refuses.Store(false)
+			began := time.Now()
+			<-refused.Wake()
+			require.NotZero(t, refused.News().Confirmed)
+			require.LessOrEqual(t, time.Since(began), again+2*time.Second)
+			require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub works again"))
+			heard.Leave()
+			refused.Leave()
+		})
+	}
+}
+
+// TestARefusedWayThatIsNotNeededAnyMoreIsNotAskedFor.
+func TestARefusedWayThatIsNotNeededAnyMoreIsNotAskedFor(t *testing.T) {
 	sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
 		srv.refuses.Store(true)
-		srv.hear(sharded)
+		srv.hear(both)
 		l := pubsub.NewListener(make(chan struct{}, 1))
 		l.Listen(sub, "a")
-		time.Sleep(time.Minute)
-		require.Zero(t, l.News().Confirmed)
-		require.Greater(t, srv.dials.Load(), int32(5))
-		require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub failed"))
-		srv.refuses.Store(false)
-		<-l.Wake()
+		require.False(t, woken(&l), "messages of SPUBLISH are missed")
+		require.Equal(t, pubsub.Hearing{Plain: true}, srv.published(&l, "a"))
+		time.Sleep(10*time.Minute + time.Second)
+		require.InDelta(t, 11, srv.asked.Load(), 1)
+		require.Equal(t, int32(1), srv.plain.Load(), "it is confirmed")
+		srv.refuses.Store(false) // SUNSUBSCRIBE, too
+		srv.hear(plain)
+		sub.Retune()
+		require.True(t, woken(&l))
 		require.NotZero(t, l.News().Confirmed)
+		asked, looks := srv.asked.Load(), sub.Looks()
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, []int{int(asked), looks}, []int{int(srv.asked.Load()), sub.Looks()})
+		require.Equal(t, int32(1), srv.dials.Load())
 		l.Leave()
 	})
 }

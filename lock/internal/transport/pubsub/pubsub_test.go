@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -339,21 +340,111 @@ func TestAChannelThatNobodyListensToIsGivenUp(t *testing.T) {
 	})
 }
 
-// refusingConn is a connection to a server that refuses SUBSCRIBE.
-type refusingConn struct{ redis.ConnWithTimeout }
+// refusingConn is a connection to a server that refuses SUBSCRIBE of a channel, or of every one.
+type refusingConn struct {
+	redis.ConnWithTimeout
+	channel *atomic.Value // the channel; nil for every one
+	with    redis.Error   // the refusal; "" for that of the server in memory
+	asked   *atomic.Int32 // counts SUBSCRIBE; may be nil
+}
 
 func (c refusingConn) Send(command string, args ...any) error {
 	if command == "SUBSCRIBE" {
-		command, args = "NO-SUCH-COMMAND", nil
+		if c.asked != nil {
+			c.asked.Add(1)
+		}
+		if c.channel == nil || slices.Contains(args, c.channel.Load()) {
+			command, args = "NO-SUCH-COMMAND", nil
+		}
 	}
 	return c.ConnWithTimeout.Send(command, args...)
+}
+
+func (c refusingConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	reply, err := c.ConnWithTimeout.ReceiveWithTimeout(timeout)
+	if _, refused := err.(redis.Error); refused && c.with != "" {
+		err = c.with
+	}
+	return reply, err
+}
+
+// TestAChannelThatIsRefusedConcernsNoOtherChannel, also if a new connection asks for all of them at once.
+func TestAChannelThatIsRefusedConcernsNoOtherChannel(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		var channel atomic.Value
+		var asked atomic.Int32
+		channel.Store("c")
+		srv.spoil = func(conn redis.Conn) (redis.Conn, error) {
+			return refusingConn{
+				ConnWithTimeout: conn.(redis.ConnWithTimeout), channel: &channel, asked: &asked,
+				with: "NOPERM User guest has no permissions to access one of the channels used as arguments",
+			}, nil
+		}
+		listeners := map[string]*pubsub.Listener{}
+		for _, name := range []string{"a", "b", "c", "d"} {
+			l := pubsub.NewListener(make(chan struct{}, 1))
+			l.Listen(sub, name)
+			listeners[name] = &l
+			require.Equal(t, name != "c", woken(&l))
+		}
+		for dials := int32(1); dials <= 3; dials++ {
+			time.Sleep(20 * time.Second)
+			for name, l := range listeners {
+				woken(l)
+				srv.publish(name)
+				require.Equal(t, name != "c", woken(l), name)
+				require.Equal(t, name == "c", l.News().Confirmed == 0, name)
+			}
+			asked.Store(0)
+			time.Sleep(10 * time.Minute)
+			require.InDelta(t, 10, asked.Load(), 1)
+			require.Equal(t, dials, srv.dials.Load())
+			asked.Store(0)
+			sub.Drop()
+			time.Sleep(time.Second) // less than the period of pings
+			synctest.Wait()
+			require.Equal(t, int32(1+4), asked.Load(), "all together, and then each alone")
+			require.NotZero(t, listeners["a"].News().Confirmed)
+		}
+		require.LessOrEqual(t, strings.Count(srv.logged(), "pub/sub failed"), 4, srv.logged())
+		channel.Store("")
+		<-listeners["c"].Wake()
+		require.NotZero(t, listeners["c"].News().Confirmed)
+		require.Equal(t, strings.Count(srv.logged(), "pub/sub failed"), strings.Count(srv.logged(), "pub/sub works again"))
+		asked.Store(0)
+		sub.Drop()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, int32(1), asked.Load(), "all together")
+		for _, l := range listeners {
+			l.Leave()
+		}
+	})
+}
+
+// TestAConnectionThatIsNotLoggedInIsLeft, because the next one may have the new password.
+func TestAConnectionThatIsNotLoggedInIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		srv.spoil = func(conn redis.Conn) (redis.Conn, error) {
+			if srv.dials.Load() > 1 {
+				return conn, nil
+			}
+			return refusingConn{ConnWithTimeout: conn.(redis.ConnWithTimeout), with: "NOAUTH Authentication required."}, nil
+		}
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		time.Sleep(time.Second)
+		require.True(t, woken(&l))
+		l.Leave()
+	})
 }
 
 // Nothing can be subscribed for a day, and waiters for more and more names come and go.
 func TestWithoutASubscriptionNoChannelIsKeptForNobody(t *testing.T) {
 	for what, spoil := range map[string]func(conn redis.Conn) (redis.Conn, error){
-		"no connection":        func(conn redis.Conn) (redis.Conn, error) { return nil, errors.Join(net.ErrClosed, conn.Close()) },
-		"SUBSCRIBE is refused": func(conn redis.Conn) (redis.Conn, error) { return refusingConn{conn.(redis.ConnWithTimeout)}, nil },
+		"no connection": func(conn redis.Conn) (redis.Conn, error) { return nil, errors.Join(net.ErrClosed, conn.Close()) },
+		"SUBSCRIBE is refused": func(conn redis.Conn) (redis.Conn, error) {
+			return refusingConn{ConnWithTimeout: conn.(redis.ConnWithTimeout)}, nil
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {

@@ -11,10 +11,11 @@ import (
 // question is a command that was sent and not yet answered. The server answers
 // once for each of its channels, or with one error.
 type question struct {
-	command string    // the name that the answers have
-	channel string    // the first channel
-	answers int       // how many answers are still to come
-	at      time.Time // when it was sent
+	command  string    // the name that the answers have
+	channel  string    // the first channel
+	channels []any     // all channels
+	answers  int       // how many answers are still to come
+	at       time.Time // when it was sent
 }
 
 // send writes a command with arguments, in parts of subscribeMax. A sharded
@@ -34,7 +35,7 @@ func (s *Subscriber) sendPart(conn redis.Conn, command string, part []any) error
 	// A server that does not read may fill the buffers, and a pool's connection may have no limit.
 	defer time.AfterFunc(s.cfg.Timeout, func() { conn.Close() }).Stop()
 	most := len(part)
-	if isOfShards(command) {
+	if isOfShards(command) || command == "SUBSCRIBE" && s.mustAskAlone() {
 		most = 1
 	}
 	for args := range slices.Chunk(part, most) {
@@ -44,6 +45,12 @@ func (s *Subscriber) sendPart(conn redis.Conn, command string, part []any) error
 		}
 	}
 	return conn.Flush()
+}
+
+func (s *Subscriber) mustAskAlone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asksAlone
 }
 
 // isOfShards reports whether command, which is a command or the name of its answers, is about
@@ -58,7 +65,7 @@ func isOfShards(command string) bool {
 
 // noteQuestion records a command that is about to be sent.
 func (s *Subscriber) noteQuestion(command string, args []any) {
-	q := question{command: strings.ToLower(command), answers: len(args), at: time.Now()}
+	q := question{command: strings.ToLower(command), channels: args, answers: len(args), at: time.Now()}
 	if command == "PING" {
 		q.command = pong
 	}

@@ -1,6 +1,8 @@
 package pubsub
 
 import (
+	"time"
+
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
@@ -60,10 +62,14 @@ func (s *Subscriber) handlePush(kind, channel string, answers bool) (worksAgain 
 			s.endedLocked(t)
 		}
 	case "subscribe", "ssubscribe":
-		worksAgain, s.isWarned = s.isWarned, false
 		if t != nil && t.ways[i].asked {
 			t.ways[i].confirmed, t.confirmed = true, false
-			s.confirmLocked(t)
+			if s.confirmLocked(t); t.confirmed {
+				delete(s.refused, channel)
+			}
+		}
+		if len(s.refused) == 0 {
+			worksAgain, s.isWarned = s.isWarned, false
 		}
 	}
 	return worksAgain
@@ -91,21 +97,53 @@ func (s *Subscriber) staysUsable(q question, err error) bool {
 	if q.command == pong { // a refused ping also shows that the connection works
 		return true
 	}
-	if !isOfShards(q.command) {
+	if pipe.LoggedOut(err) || q.command != "subscribe" && !isOfShards(q.command) {
 		return false
 	}
 	verdict, to := pipe.VerdictOf(err, true, s.cfg.Server)
 	switch {
 	case q.command == "sunsubscribe": // a server has no subscription for a slot that it does not have
 		return verdict == pipe.Elsewhere
+	case q.command == "subscribe":
+		s.refuse(q, err)
 	case verdict == pipe.Elsewhere:
 		s.redirect(keys.PlainChannel(q.channel), s.cfg.Redirect(to))
-		return true
 	case pipe.Definite(err) && s.cfg.Deaf != nil && s.cfg.Deaf(err):
 		s.deafen(keys.PlainChannel(q.channel))
-		return true
+	default:
+		q.channels = []any{keys.PlainChannel(q.channel)}
+		s.refuse(q, err)
 	}
-	return false
+	return true
+}
+
+// refuse is called when the server has refused to subscribe the channels of q. If there are several,
+// one of them may be the reason, so each is asked for alone from now on. Otherwise the listeners of the
+// channel poll. The server is asked for it again after a refusedPause, or at the next ping if the
+// refusal may pass.
+func (s *Subscriber) refuse(q question, err error) {
+	s.mu.Lock()
+	isAlone := len(q.channels) == 1
+	for _, name := range q.channels {
+		channel := name.(string)
+		switch t := s.topics[channel]; {
+		case t == nil:
+		case isAlone && pipe.Definite(err):
+			s.refused[channel] = time.Now().Add(refusedPause)
+		case isAlone:
+			s.refused[channel] = time.Now()
+		default:
+			s.askAgainLocked(t)
+		}
+	}
+	if !isAlone {
+		s.asksAlone = true
+		wait.Signal(s.work)
+	}
+	s.mu.Unlock()
+	if isAlone {
+		s.warn(err)
+	}
 }
 
 // redirect is called when the server says that the slot of channel is on another server. If that

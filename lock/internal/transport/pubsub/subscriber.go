@@ -23,7 +23,8 @@ const (
 	lingerTime   = 2 * time.Second // how long a channel without listeners stays subscribed
 	redialPause  = 50 * time.Millisecond
 	redialLimit  = 5 * time.Second
-	subscribeMax = 1000 // channels of one SUBSCRIBE, or that are written without a flush
+	subscribeMax = 1000        // channels of one SUBSCRIBE, or that are written without a flush
+	refusedPause = time.Minute // before a channel is asked for again that the server will refuse again
 )
 
 // Config has the settings of a Subscriber. Its functions are called with no mutex held.
@@ -38,7 +39,7 @@ type Config struct {
 	// and with each ping.
 	Hearing func() Hearing
 	// Deaf is called when the server refuses SSUBSCRIBE. It returns true if Hearing no
-	// longer asks for it. Otherwise the connection is closed.
+	// longer asks for it.
 	Deaf func(err error) bool
 	// Dial opens a connection, in a time that it limits itself. It also returns the epoch of
 	// the server that it dialled.
@@ -71,20 +72,22 @@ type Subscriber struct {
 	cfg Config
 	ctx context.Context // ends dials when it ends; Close must follow
 
-	mu            sync.Mutex          // guards the fields below and the topics; never held during I/O
-	topics        map[string]*topic   // by channel, with its name for PUBLISH; while there is no conn, all have listeners
-	hearing       Hearing             // what topics listen for
-	isDeaf        bool                // the server of conn has refused SSUBSCRIBE
-	pending       []*topic            // topics whose subscriptions may differ from what is wanted now; empty while there is no conn
-	movedChannels []string            // plain channels of topics that have moved, to unsubscribe
-	idle          []*topic            // topics that have lost their last listener, each once; empty while there is no conn
-	redirected    map[string]*topic   // by channel, those that the server of conn has redirected since the last ping; nil if the listeners were sent away
-	ended         map[string]struct{} // channels of which the server of conn has ended a subscription since the last ping
-	work          chan struct{}       // of capacity 1; has a token if pending is not empty or the connection died
-	conn          redis.Conn          // nil while there is none
-	questions     []question          // sent on conn and not answered, in order
-	lastPong      time.Time           // when the last ping that was answered was sent; all earlier messages of confirmed topics were received
-	isStarted     bool                // run runs
+	mu            sync.Mutex           // guards the fields below and the topics; never held during I/O
+	topics        map[string]*topic    // by channel, with its name for PUBLISH; while there is no conn, all have listeners
+	hearing       Hearing              // what topics listen for
+	isDeaf        bool                 // the server of conn has refused SSUBSCRIBE
+	pending       []*topic             // topics whose subscriptions may differ from what is wanted now; empty while there is no conn
+	movedChannels []string             // plain channels of topics that have moved, to unsubscribe
+	idle          []*topic             // topics that have lost their last listener, each once; empty while there is no conn
+	redirected    map[string]*topic    // by channel, those that the server of conn has redirected since the last ping; nil if the listeners were sent away
+	ended         map[string]struct{}  // channels of which the server of conn has ended a subscription since the last ping
+	refused       map[string]time.Time // by channel, those that the server of conn has refused alone: when to ask for them again
+	asksAlone     bool                 // the server of conn has refused several channels at once, so each has a SUBSCRIBE of its own
+	work          chan struct{}        // of capacity 1; has a token if pending is not empty or the connection died
+	conn          redis.Conn           // nil while there is none
+	questions     []question           // sent on conn and not answered, in order
+	lastPong      time.Time            // when the last ping that was answered was sent; all earlier messages of confirmed topics were received
+	isStarted     bool                 // run runs
 	closed        bool
 	isWarned      bool // the log says that pub/sub has failed
 	looks         int  // how often an answer or a command has looked at a topic; for tests
@@ -131,7 +134,7 @@ func New(ctx context.Context, cfg Config) *Subscriber {
 	if cfg.Dials == nil {
 		cfg.Dials = func() uint32 { return 0 }
 	}
-	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), redirected: make(map[string]*topic), ended: make(map[string]struct{}), work: make(chan struct{}, 1)}
+	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), redirected: make(map[string]*topic), ended: make(map[string]struct{}), refused: make(map[string]time.Time), work: make(chan struct{}, 1)}
 }
 
 // listen wakes l at each confirmation and message of channel, until leave.
@@ -289,6 +292,7 @@ func (s *Subscriber) forgetConn() {
 	defer s.mu.Unlock()
 	s.conn, s.lastPong, s.idle, s.pending = nil, time.Time{}, nil, nil
 	s.redirected, s.ended = make(map[string]*topic), make(map[string]struct{})
+	s.refused, s.asksAlone = make(map[string]time.Time), false
 	for _, t := range s.topics {
 		if len(t.listeners) == 0 {
 			delete(s.topics, t.channel)
@@ -317,6 +321,7 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error, dials uint32) e
 			s.Retune()
 			s.unsubscribeIdle()
 			s.askRedirected()
+			s.askRefused()
 			if err := s.send(conn, "PING", []any{""}); err != nil {
 				return err
 			}
@@ -401,6 +406,30 @@ func (s *Subscriber) askRedirected() {
 		}
 	}
 	s.redirected, s.ended = make(map[string]*topic), make(map[string]struct{})
+}
+
+// askRefused makes the topics pending that the server has refused, if it is time to ask for them again.
+func (s *Subscriber) askRefused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for channel, at := range s.refused {
+		switch t := s.topics[channel]; {
+		case t == nil || t.confirmed:
+			delete(s.refused, channel)
+		case !time.Now().Before(at):
+			s.askAgainLocked(t)
+		}
+	}
+}
+
+// askAgainLocked makes t pending in the ways that the server has not confirmed.
+func (s *Subscriber) askAgainLocked(t *topic) {
+	for i := range t.ways {
+		if !t.ways[i].confirmed {
+			t.ways[i] = way{}
+		}
+	}
+	s.pending = append(s.pending, t)
 }
 
 // Drop closes the connection in use. The Subscriber dials another one.
