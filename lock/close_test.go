@@ -636,7 +636,7 @@ func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
 			permit, err := c.PermitSemaphore(key+"p").TryAcquire(ctx, 1)
 			require.NoError(t, err)
 			require.NoError(t, permit.Unlock(ctx))
-			p.Replies(faultproxy.Hold)
+			p.SetReplies(faultproxy.Hold)
 			call, leave := context.WithCancel(ctx)
 			defer leave()
 			var calls sync.WaitGroup

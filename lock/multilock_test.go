@@ -266,7 +266,7 @@ func TestTryLockOfAMultiLockGivesBackWhenAMemberIsUnknown(t *testing.T) {
 	p := fixture.Proxy(t, s, nil)
 	good := fixture.ClientOf(t, s, lock.Config{})
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
-	p.Replies(faultproxy.Lose)
+	p.SetReplies(faultproxy.Lose)
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	_, err := fixture.MultiLock(t, good.Mutex(a), bad.Mutex(b)).TryLock(ctx)

@@ -161,23 +161,23 @@ func (p *Proxy) count(which func(*conn) bool) int {
 
 // Heal ends the faults of all connections.
 func (p *Proxy) Heal() {
-	p.Requests(Flow)
-	p.Replies(Flow)
+	p.SetRequests(Flow)
+	p.SetReplies(Flow)
 	p.dialling.set(true)
 	p.resumeFlows()
 }
 
-// Requests sets what happens to the bytes that clients send from now on.
-func (p *Proxy) Requests(t Traffic) { p.requests.set(t) }
+// SetRequests sets what happens to the bytes that clients send from now on.
+func (p *Proxy) SetRequests(t Traffic) { p.requests.set(t) }
 
-// Replies sets what happens to the bytes that the server sends from now on.
-func (p *Proxy) Replies(t Traffic) { p.replies.set(t) }
+// SetReplies sets what happens to the bytes that the server sends from now on.
+func (p *Proxy) SetReplies(t Traffic) { p.replies.set(t) }
 
 // BlackHole loses everything in both directions, and lets no Dial succeed.
 func (p *Proxy) BlackHole() {
 	p.dialling.set(false)
-	p.Requests(Lose)
-	p.Replies(Lose)
+	p.SetRequests(Lose)
+	p.SetReplies(Lose)
 }
 
 // HoldFlowOf holds back the connection on which a script of package lock is called
@@ -217,8 +217,8 @@ func (p *Proxy) resumeFlows() {
 	p.held, p.holdNext = nil, ""
 }
 
-// Unreachable lets no Dial succeed.
-func (p *Proxy) Unreachable() { p.dialling.set(false) }
+// RefuseDials lets no Dial succeed.
+func (p *Proxy) RefuseDials() { p.dialling.set(false) }
 
 // Reset breaks all connections, and data in flight is lost. It returns the number of
 // connections.

@@ -46,8 +46,8 @@ func randomBetween(rng *rand.Rand, a, b time.Duration) time.Duration {
 // blackHole lasts longer than a lease, so everybody loses everything. It holds traffic back
 // and delivers it late, as a network does.
 func blackHole(ctx context.Context, s *scene) (int, error) {
-	s.proxy.Requests(faultproxy.Hold)
-	s.proxy.Replies(faultproxy.Hold)
+	s.proxy.SetRequests(faultproxy.Hold)
+	s.proxy.SetReplies(faultproxy.Hold)
 	sleep(ctx, randomBetween(s.rng, s.Lease*5/4, s.Lease*3/2))
 	return s.proxy.Open(), nil
 }

@@ -41,7 +41,7 @@ func TestLockRetriesUnknownOutcomesUntilItHasTheLock(t *testing.T) {
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
 	ctx := bounded.Context(t)
-	p.Replies(faultproxy.Lose)
+	p.SetReplies(faultproxy.Lose)
 	go func() {
 		for p.Accepted() < 3 && ctx.Err() == nil { // two connections were given up
 			time.Sleep(time.Millisecond)
@@ -145,7 +145,7 @@ func TestFailFastReturnsTheFirstErrorOfTheNetwork(t *testing.T) {
 	s := onRedis(t)
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond, FailFast: true})
-	p.Unreachable()
+	p.RefuseDials()
 	_, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.ErrorIs(t, err, lock.ErrNotSent)
 }
@@ -157,7 +157,7 @@ func TestUnlockWhoseAnswerWasLostIsReleased(t *testing.T) {
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	up := p.Accepted()
-	p.Replies(faultproxy.Lose)
+	p.SetReplies(faultproxy.Lose)
 	go func() {
 		for p.Accepted() == up && ctx.Err() == nil { // the first release went unanswered
 			time.Sleep(time.Millisecond)

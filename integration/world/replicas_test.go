@@ -236,7 +236,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 	p := fixture.Proxy(t, master, nil)
 	c := fixture.ClientOver(t, p, lock.Config{Replicas: 1, IOTimeout: 50 * time.Millisecond})
 	ctx := bounded.Context(t)
-	p.Replies(faultproxy.Lose)
+	p.SetReplies(faultproxy.Lose)
 	_, err := c.Mutex(t.Name()).TryLock(ctx)
 	require.True(t, fixture.IsNoAnswer(err), err) // a dial may be the first that is not answered
 	fixture.AwaitGone(t, master, t.Name())

@@ -117,7 +117,7 @@ func (k *Keeper) heard(name string, mayBeMissed bool) {
 	case e == nil:
 		return
 	case deaf:
-		if most := k.core.deafen(e); most > 0 && time.Until(e.timer.Deadline()) > most {
+		if most := k.core.stopHearing(e); most > 0 && time.Until(e.timer.Deadline()) > most {
 			e.timer.Stop()
 			k.restLocked(e, most)
 		}
@@ -181,7 +181,7 @@ func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 	k.goroutines.Add(1) // for ended. It is called in any case, because finish ends the parent
 	context.AfterFunc(ctx, func() {
 		defer k.goroutines.Done()
-		k.ended(e, held)
+		k.contextEnded(e, held)
 	})
 	k.goroutines.Go(func() { k.run(e, ctx, held) })
 }
@@ -200,8 +200,8 @@ func (k *Keeper) run(e *entry, ctx context.Context, held *lock.Held) {
 	k.cfg.Taken(ctx, e.name, held)
 }
 
-// ended is called when the context of a name has ended: the lock was lost, or is given up.
-func (k *Keeper) ended(e *entry, held *lock.Held) {
+// contextEnded is called when the context of a name has ended: the lock was lost, or is given up.
+func (k *Keeper) contextEnded(e *entry, held *lock.Held) {
 	k.mu.Lock()
 	mine := e.held == held && k.core.lose(e)
 	if mine {

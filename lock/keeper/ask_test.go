@@ -167,7 +167,7 @@ func TestTheEndOfAnEarlierHoldEndsNoOther(t *testing.T) {
 		k.mu.Lock()
 		e := k.core.entries["a"]
 		k.mu.Unlock()
-		k.ended(e, new(lock.Held))
+		k.contextEnded(e, new(lock.Held))
 		time.Sleep(time.Second)
 		require.Zero(t, k.Stats().Lost)
 		require.Equal(t, 1, k.Stats().Kept)

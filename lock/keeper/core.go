@@ -282,9 +282,9 @@ func (c *core) hear(e *entry, what news) (stop bool) {
 	return stop
 }
 
-// deafen is for a name whose messages do not come any more. If most is not 0, the name is resting, and
+// stopHearing is for a name whose messages do not come any more. If most is not 0, the name is resting, and
 // must not rest longer than most from now on.
-func (c *core) deafen(e *entry) (most time.Duration) {
+func (c *core) stopHearing(e *entry) (most time.Duration) {
 	if e.hearsReleases && e.state == resting {
 		most = c.untilNextLook()
 	}

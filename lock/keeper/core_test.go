@@ -135,7 +135,7 @@ func TestCoreInAnyOrder(t *testing.T) {
 			},
 			"deaf": func(*rapid.T) {
 				e := s.any()
-				if c.deafen(e) > 0 {
+				if c.stopHearing(e) > 0 {
 					require.True(t, s.timers[e])
 				}
 				require.False(t, e.hearsReleases)

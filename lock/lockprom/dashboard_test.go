@@ -64,7 +64,7 @@ func faults(exported map[string]*dto.MetricFamily, expr string) (bad []string) {
 			bad = append(bad, name+" is not exported")
 			continue
 		}
-		if counted := f.GetType() == dto.MetricType_GAUGE; counted == strings.Contains(expr, "rate("+name) {
+		if isGauge := f.GetType() == dto.MetricType_GAUGE; isGauge == strings.Contains(expr, "rate("+name) {
 			bad = append(bad, name+" is a "+f.GetType().String())
 		}
 		for _, l := range f.GetMetric()[0].GetLabel() {

@@ -39,7 +39,7 @@ func (e *ender) step(now, deadline time.Time, lost bool) (do action, again time.
 		return nothing, now.Add(e.grace + e.reserve)
 	}
 	end := deadline.Add(-e.reserve)
-	if !e.told() {
+	if !e.hasToldToEnd() {
 		if !lost && now.Before(end.Add(-e.grace)) {
 			return nothing, end.Add(-e.grace)
 		}
@@ -55,5 +55,5 @@ func (e *ender) step(now, deadline time.Time, lost bool) (do action, again time.
 	return do, e.killAt
 }
 
-// told reports whether the command was told to end.
-func (e *ender) told() bool { return !e.killAt.IsZero() }
+// hasToldToEnd reports whether the command was told to end.
+func (e *ender) hasToldToEnd() bool { return !e.killAt.IsZero() }

@@ -60,19 +60,19 @@ func (p *program) list(args []string) (int, error) {
 		quote(&x.Name, &x.Quoted)
 		return p.printJSON(x, x.Holders, "")
 	}}
-	complete, err := l.servers(context.Background(), &s)
+	complete, err := l.listServers(context.Background(), &s)
 	if err == nil && !complete {
 		p.say("slots of the Cluster are being moved, so some locks may be missing: list again when the move is over")
 	}
 	return 0, s.explain(err)
 }
 
-// servers shows the locks of all servers. complete is false if keys left their servers even during the
+// listServers shows the locks of all servers. complete is false if keys left their servers even during the
 // last of maxPasses passes.
-func (l *lister) servers(ctx context.Context, s *servers) (complete bool, err error) {
+func (l *lister) listServers(ctx context.Context, s *servers) (complete bool, err error) {
 	for range maxPasses {
 		l.moved = false
-		if err := s.eachMaster(ctx, func(conn redis.Conn) error { return l.server(ctx, conn) }); err != nil || !l.moved {
+		if err := s.eachMaster(ctx, func(conn redis.Conn) error { return l.listServer(ctx, conn) }); err != nil || !l.moved {
 			return true, err
 		}
 	}
@@ -110,15 +110,15 @@ type lister struct {
 	sharded bool // the servers are a Cluster; releases may be published on sharded channels
 	show    func(listed) error
 
-	seen   map[string]bool // shown: SCAN may return a key twice
-	before bool            // the server is older than Redis 6.2 and does not have HRANDFIELD
-	moved  bool            // a key had left the server on which SCAN found it
+	seen       map[string]bool // shown: SCAN may return a key twice
+	isBefore62 bool            // the server is older than Redis 6.2 and does not have HRANDFIELD
+	moved      bool            // a key had left the server on which SCAN found it
 }
 
 func (l *lister) done() bool { return l.limit > 0 && len(l.seen) >= l.limit }
 
-// server shows the locks of a server.
-func (l *lister) server(ctx context.Context, conn redis.Conn) error {
+// listServer shows the locks of a server.
+func (l *lister) listServer(ctx context.Context, conn redis.Conn) error {
 	cursor := "0"
 	for !l.done() {
 		if ctx.Err() != nil {
@@ -136,7 +136,7 @@ func (l *lister) server(ctx context.Context, conn redis.Conn) error {
 		if err != nil {
 			return unanswered(err)
 		}
-		if err := l.page(conn, keys); err != nil {
+		if err := l.showPage(conn, keys); err != nil {
 			return err
 		}
 		if cursor == "0" {
@@ -148,8 +148,8 @@ func (l *lister) server(ctx context.Context, conn redis.Conn) error {
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// page shows the locks among keys.
-func (l *lister) page(conn redis.Conn, keys []string) error {
+// showPage shows the locks among keys.
+func (l *lister) showPage(conn redis.Conn, keys []string) error {
 	types, err := l.pipeline(conn, keys, func(key string) [][]any { return [][]any{{"TYPE", key}} })
 	if err != nil {
 		return err
@@ -177,15 +177,15 @@ func (l *lister) page(conn redis.Conn, keys []string) error {
 			return err
 		}
 		for i, key := range group {
-			if refused, ok := answers[i][0].(redis.Error); ok && !l.before && strings.HasPrefix(refused.Error(), "ERR unknown command") {
-				l.before = true
-				return l.page(conn, keys)
+			if refused, ok := answers[i][0].(redis.Error); ok && !l.isBefore62 && strings.HasPrefix(refused.Error(), "ERR unknown command") {
+				l.isBefore62 = true
+				return l.showPage(conn, keys)
 			}
 			if slices.ContainsFunc(answers[i][:4], isElsewhere) { // another pass finds it; the other answers are about further keys
 				l.moved = true
 				continue
 			}
-			x, ok, err := read(key, answers[i])
+			x, ok, err := parseListed(key, answers[i])
 			if err != nil {
 				return err
 			}
@@ -205,7 +205,7 @@ func (l *lister) page(conn redis.Conn, keys []string) error {
 // larger hash.
 func (l *lister) questions(key string) [][]any {
 	some := []any{"HRANDFIELD", key, listShown + 1, "WITHVALUES"} // one of them may be the mode
-	if l.before {
+	if l.isBefore62 {
 		some = []any{"HSCAN", key, 0, "COUNT", listShown + 1}
 	}
 	all := [][]any{
@@ -233,8 +233,8 @@ func beside(what, name string) string {
 	return what + ":{" + name + "}"
 }
 
-// read reads the answers to questions. It returns false if the hash is gone or is no lock.
-func read(key string, answers []any) (x listed, isLock bool, err error) {
+// parseListed reads the answers to questions. It returns false if the hash is gone or is no lock.
+func parseListed(key string, answers []any) (x listed, isLock bool, err error) {
 	for _, a := range answers[:4] {
 		if refused, ok := a.(redis.Error); ok {
 			if strings.HasPrefix(refused.Error(), "WRONGTYPE") { // another key has this name by now

@@ -180,7 +180,7 @@ func TestListLooksAgainForKeysThatLeaveWhileItLooks(t *testing.T) {
 			}
 			return nil
 		}}
-		complete, err := l.servers(bounded.Context(t), &servers{redis: "redis-cluster://" + rc.Addrs()[0]})
+		complete, err := l.listServers(bounded.Context(t), &servers{redis: "redis-cluster://" + rc.Addrs()[0]})
 		require.NoError(t, err)
 		require.True(t, complete)
 		require.Len(t, shown, len(names))

@@ -36,8 +36,8 @@ func (p *program) run(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	may := closeTimeout
-	defer func() { closeWithin(client, may) }()
+	closeWait := closeTimeout
+	defer func() { closeWithin(client, closeWait) }()
 	signals := make(chan os.Signal, 16)
 	defer signal.Stop(signals)
 	listen(signals, ending)
@@ -63,12 +63,12 @@ func (p *program) run(args []string) (int, error) {
 	g := &guard{p: p, name: o.lock(), held: held, child: c, ender: newEnder(o.lease, o.grace), period: min(o.lease/20, time.Second)}
 	status := g.watch(signals)
 	isHeld, safe := held.Valid(), held.Deadline()
-	if left := time.Until(keepUntil); left > 0 && !g.ender.told() {
-		err, may = p.leave(held, left), 0
+	if left := time.Until(keepUntil); left > 0 && !g.ender.hasToldToEnd() {
+		err, closeWait = p.keepFor(held, left), 0
 	} else {
 		err = p.release(held)
 	}
-	if g.ender.told() {
+	if g.ender.hasToldToEnd() {
 		status = statusLost
 	} else if isLostBefore(err, isHeld, safe, time.Now()) {
 		p.say("%s: the lock was lost while the command ran, so another may have run at the same time; the status of the command was %d", o.lock(), status)
@@ -78,7 +78,7 @@ func (p *program) run(args []string) (int, error) {
 	} else if err != nil {
 		p.say("%s: the command has ended, but the lock was not released, and is free in %v at most: %s", o.lock(), o.lease, plain(err))
 	}
-	closeWithin(client, may) // before the lines, because it may still release the lock
+	closeWithin(client, closeWait) // before the lines, because it may still release the lock
 	p.lines.flush(flushTimeout)
 	c.close() // it may end this process
 	return status, nil
@@ -100,8 +100,8 @@ func closeWithin(c *lock.Client, d time.Duration) {
 	_ = c.Close(ctx)
 }
 
-// leave sets the lease so that the lock ends by itself in d, after this process has exited.
-func (p *program) leave(held *lock.Held, d time.Duration) error {
+// keepFor sets the lease so that the lock ends by itself in d, after this process has exited.
+func (p *program) keepFor(held *lock.Held, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lock.DefaultUnlockTimeout)
 	defer cancel()
 	d = max(d+time.Millisecond, lock.MinLease).Truncate(time.Millisecond)
@@ -278,8 +278,8 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 	ended, stopped := false, false
 	for {
 		again := g.step()
-		if ended && (!g.ender.told() || g.ender.killed || !g.child.alive()) {
-			if g.ender.told() && g.child.barred() {
+		if ended && (!g.ender.hasToldToEnd() || g.ender.killed || !g.child.alive()) {
+			if g.ender.hasToldToEnd() && g.child.barred() {
 				g.sayBarred()
 			}
 			return status
@@ -320,7 +320,7 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 // step ends or kills the command if the state of the lock demands that. It returns the time
 // until the next step.
 func (g *guard) step() time.Duration {
-	before, now := g.ender.told(), time.Now()
+	before, now := g.ender.hasToldToEnd(), time.Now()
 	do, again := g.ender.step(now, g.held.Deadline(), !g.held.Valid())
 	barred, alive := do != nothing && g.child.barred(), do == kill && g.child.alive()
 	switch do {
@@ -332,7 +332,7 @@ func (g *guard) step() time.Duration {
 	switch { // after the signal, so that nothing delays it
 	case barred:
 		g.sayBarred()
-	case !before && g.ender.told():
+	case !before && g.ender.hasToldToEnd():
 		g.p.say("%s: %s: %s", g.name, g.why(), g.child.sentence(do, g.ender.killAt.Sub(now).Round(time.Millisecond)))
 	case alive:
 		g.p.say("%s: the command has not ended by itself, so it is killed", g.name)

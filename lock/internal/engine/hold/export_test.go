@@ -57,7 +57,7 @@ func PassAfter(x *Held, between func()) (passed bool) {
 		panic("Redis is to be asked")
 	}
 	between()
-	return x.h.k.pass(x.h, n)
+	return x.h.k.handOverInMemory(x.h, n)
 }
 
 // LoseWhilePassed does the steps of a hand-over in memory, and calls lose in the middle. Then the

@@ -31,7 +31,7 @@ type endAnswer struct {
 func (k *Engine) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r endAnswer, o wire.Outcome) {
 	var m listening
 	if n.InRun || n.Next != nil {
-		m = k.listening(h.name)
+		m = k.noteHeard(h.name)
 	}
 	told := int64(0)
 	defer func() { // no waiter of this client goes on before
@@ -60,9 +60,9 @@ type listening struct {
 	wait  time.Duration // until a waiter without a subscription tries; 0: there is none
 }
 
-// listening is called before the request is sent: its message may come before its
+// noteHeard is called before the request is sent: its message may come before its
 // answer.
-func (k *Engine) listening(name string) listening {
+func (k *Engine) noteHeard(name string) listening {
 	heard, subscribed := k.Network.Server(name).Subscriber().Heard(keys.Channel(name))
 	m := listening{heard: heard, began: time.Now()}
 	if subscribed {

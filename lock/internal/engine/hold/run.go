@@ -107,9 +107,9 @@ func (h *Hold) succession() succession {
 	return n
 }
 
-// pass hands h over in memory. If the lease has ended or is not renewed, pass changes nothing
-// and returns false.
-func (k *Engine) pass(h *Hold, n succession) bool {
+// handOverInMemory hands h over without a request. If the lease has ended or is not renewed, it changes
+// nothing and returns false.
+func (k *Engine) handOverInMemory(h *Hold, n succession) bool {
 	next, leased := n.attempt.newHold(h.run(), k.seqs.Add(1), n.token)
 	next.first.begin(next, true)
 	next.setFlag(asked, h.has(asked))

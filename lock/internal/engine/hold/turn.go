@@ -31,7 +31,7 @@ func (h *Hold) enter(ctx context.Context) error {
 		if left <= 0 {
 			return nil
 		}
-		h.pass()
+		h.endTurn()
 		if err := wait.Pause(ctx, nil, left); err != nil {
 			return err
 		}
@@ -71,25 +71,25 @@ func (h *Hold) send(ctx context.Context, call wire.Call) pipe.Answer {
 func (h *Hold) answeredLate(a pipe.Answer) {
 	h.setFlag(unsure, true) // its caller, which may be slow, does not look at the answer
 	h.noteOpen(a)
-	h.pass()
+	h.endTurn()
 }
 
 // leave ends the turn whose last answer was a. If the caller has left its request, the
 // turn lasts until that is answered.
 func (h *Hold) leave(a pipe.Answer) {
 	if !a.Left {
-		h.pass()
+		h.endTurn()
 	}
 }
 
-// pass ends the turn.
-func (h *Hold) pass() {
+// endTurn ends the turn.
+func (h *Hold) endTurn() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.passLocked()
+	h.endTurnLocked()
 }
 
-func (h *Hold) passLocked() {
+func (h *Hold) endTurnLocked() {
 	h.busy = false
 	if h.awaited {
 		h.awaited = false

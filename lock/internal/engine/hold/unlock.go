@@ -103,7 +103,7 @@ func (x *Held) leaveUnlock(pass, ended bool) {
 		x.restLocked() // the lease has ended, so there is nothing to settle
 	}
 	if pass {
-		x.h.passLocked()
+		x.h.endTurnLocked()
 	}
 }
 
@@ -143,7 +143,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	k := h.k
 	var n succession
 	if !again && busy == nil {
-		if n = h.succession(); n.token > 0 && k.pass(h, n) {
+		if n = h.succession(); n.token > 0 && k.handOverInMemory(h, n) {
 			h.released(ctx)
 			return isUnlocked, wire.Outcome{Result: wire.Granted}
 		}

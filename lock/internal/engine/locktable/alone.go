@@ -58,7 +58,7 @@ func (s *shard[H]) aloneEndsLocked(w *Waiter[H]) bool {
 		return false
 	}
 	delete(s.alone, w.key.Name)
-	w.apart = true
+	w.isUnreferenced = true
 	return true
 }
 

@@ -80,7 +80,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	case o.Result == wire.Refused:
 		out.refused = true
 		s.refusedLocked(w, now)
-		if w.again == 0 && w.mine == nil { // else the try has told Redis when w tries again, or w asks by itself
+		if w.again == 0 && w.ownOutlook == nil { // else the try has told Redis when w tries again, or w asks by itself
 			w.spread = w.table.cfg.Random.Float64()
 		}
 		if w.key.Kind.HasOwners() {
@@ -99,7 +99,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	default: // Redis refused this request, which says nothing about the object
 		s.stepLocked(q.line.Unanswered(&w.caller))
 	}
-	if w.mine == nil && q.line.First() != &w.caller {
+	if w.ownOutlook == nil && q.line.First() != &w.caller {
 		s.wakeFirstLocked(q)
 	}
 	return ours, doubtful

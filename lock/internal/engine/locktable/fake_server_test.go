@@ -20,13 +20,13 @@ import (
 // newDeafSubscriber returns a Subscriber that never has a connection. It runs until ctx ends.
 func newDeafSubscriber(ctx context.Context) *pubsub.Subscriber {
 	return pubsub.New(ctx, pubsub.Config{
-		Timeout: time.Second,
-		Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true} },
-		Deaf:    func(error) bool { return false },
-		Dial:    func(context.Context) (redis.Conn, uint32, error) { return nil, 0, errors.New("no connection") },
-		Epoch:   func() uint32 { return 0 },
-		Where:   func() string { return "nowhere" },
-		Logger:  record.New(slog.New(slog.DiscardHandler)),
+		Timeout:           time.Second,
+		Modes:             func() pubsub.SubscribeModes { return pubsub.SubscribeModes{Plain: true} },
+		SSubscribeRefused: func(error) bool { return false },
+		Dial:              func(context.Context) (redis.Conn, uint32, error) { return nil, 0, errors.New("no connection") },
+		Epoch:             func() uint32 { return 0 },
+		Where:             func() string { return "nowhere" },
+		Logger:            record.New(slog.New(slog.DiscardHandler)),
 	})
 }
 

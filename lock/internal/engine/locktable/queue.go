@@ -262,7 +262,7 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 			}
 			s.stepLocked(q.line.Took(&w.caller, h))
 			ended = s.dropLocked(q)
-			w.apart = ended != nil
+			w.isUnreferenced = ended != nil
 		default:
 			s.stepLocked(q.line.AddHold(h.Owner(), mode == Reading, h))
 		}

@@ -24,11 +24,11 @@ const (
 	// because another subscriber was told of its release. A waiter does so after a hold of
 	// that length.
 	suspectEach = 250 * time.Millisecond
-	// soundEach and soundFor: all clients also pause together, at one release at the beginning of
+	// lookEach and lookFor: all clients also pause together, at one release at the beginning of
 	// each half second. A client that did not pause would take the lock, and no stranger would be
 	// seen. It costs a hundredth of the time at most.
-	soundEach = time.Second / 2
-	soundFor  = 100 * time.Millisecond
+	lookEach = time.Second / 2
+	lookFor  = 100 * time.Millisecond
 	// mostStrangers is the most locks about whose strangers a shard knows.
 	mostStrangers = 64
 )
@@ -148,19 +148,19 @@ func (m *suspected) note(name string, now waitqueue.Instant) bool {
 }
 
 // suspectLocked pauses for an unknown stranger of a lock if it is time for that. It pauses at most once
-// in soundFor, so that all clients pause at the same release.
+// in lookFor, so that all clients pause at the same release.
 func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, time bool) *waitqueue.Strangers {
-	if at, noted := s.suspected[name]; !time || noted && now < at.Add(soundFor) || !s.suspected.note(name, now) {
+	if at, noted := s.suspected[name]; !time || noted && now < at.Add(lookFor) || !s.suspected.note(name, now) {
 		return nil
 	}
 	return s.strangers.add(name, waitqueue.NewSuspected(&s.table.yielding, now), now)
 }
 
-// sounding reports whether it is the time, by the clock of the server of that lock, at which
+// isTimeToLook reports whether it is the time, by the clock of the server of that lock, at which
 // all clients pause for a stranger that they do not know.
-func (t *Table[H]) sounding(name string) bool {
+func (t *Table[H]) isTimeToLook(name string) bool {
 	now := time.Now().Add(t.cfg.Ahead(name))
-	return now.Sub(now.Truncate(soundEach)) < soundFor
+	return now.Sub(now.Truncate(lookEach)) < lookFor
 }
 
 // yieldLocked returns until when w leaves the object to strangers. If w's time is limited and ends

@@ -81,14 +81,14 @@ func TestEachLockIsLeftToStrangersOfItsOwn(t *testing.T) {
 		now := c.table.Now()
 		require.NotNil(t, s.suspectLocked(others[0], now, true))
 		require.NotNil(t, s.suspectLocked("a", now+1, true))
-		require.Nil(t, s.suspectLocked("a", now.Add(soundFor), true), "once in a while")
-		require.Nil(t, s.suspectLocked("a", now.Add(soundEach), false))
-		require.NotNil(t, s.suspectLocked("a", now.Add(soundEach), true))
+		require.Nil(t, s.suspectLocked("a", now.Add(lookFor), true), "once in a while")
+		require.Nil(t, s.suspectLocked("a", now.Add(lookEach), false))
+		require.NotNil(t, s.suspectLocked("a", now.Add(lookEach), true))
 		for _, name := range others {
-			s.suspectLocked(name, now.Add(soundEach), true)
+			s.suspectLocked(name, now.Add(lookEach), true)
 		}
 		require.Len(t, s.suspected, mostStrangers)
-		require.NotNil(t, s.suspectLocked(others[len(others)-1], now.Add(2*soundEach), true), "the others have expired")
+		require.NotNil(t, s.suspectLocked(others[len(others)-1], now.Add(2*lookEach), true), "the others have expired")
 		require.Len(t, s.suspected, 1)
 	})
 }

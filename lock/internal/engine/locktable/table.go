@@ -236,7 +236,7 @@ func (t *Table[H]) Forget(h H) { t.ForgetAfter(h, RunEnd{}) }
 
 // ForgetAfter is Forget of a hold whose release may have ended a run of hand-overs.
 func (t *Table[H]) ForgetAfter(h H, run RunEnd) {
-	sounding := run.Suspects && t.sounding(h.Name())
+	sounding := run.Suspects && t.isTimeToLook(h.Name())
 	s := t.shard(h.Name())
 	s.mu.Lock()
 	ended := s.goneLocked(h, run, sounding)

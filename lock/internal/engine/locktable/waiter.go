@@ -29,28 +29,28 @@ type Waiter[H Hold] struct {
 	joint bool  // other calls may have the same owner, and hold the object
 	final bool  // an unknown outcome ends it
 
-	caller waitqueue.Caller[owner.Owner, H] // guarded by shard.mu
-	q      *queue[H]                        // nil until it has joined
-	mine   *outlook                         // of a call with Request.Alone; nil: the queue's is used by the first in line
+	caller     waitqueue.Caller[owner.Owner, H] // guarded by shard.mu
+	q          *queue[H]                        // nil until it has joined
+	ownOutlook *outlook                         // of a call with Request.Alone; nil: the queue's is used by the first in line
 
 	// guarded by shard.mu
 	wake chan struct{} // of capacity 1: look again; nil until it sleeps for the first time
 
-	mark     waitqueue.Mark    // of its last try
-	asked    waitqueue.Instant // when its last try began
-	stranger bool              // a stranger held the object at its last try
-	more     int64             // how many hand-overs inside the client might follow its last try
-	again    time.Duration     // after a refusal it tries again so soon, as no message reaches it; 0: one may
-	spread   float64           // from 0 to 1: how much sooner it tries again than MaxPoll
-	last     wire.Outcome      // of the last try that was answered, or failed
-	unsure   bool              // Redis may have carried out a try that it has not answered
-	told     bool              // a message had come between its last two tries
-	waited   bool              // it had to wait
-	unknowns int               // unknown outcomes in a row, without the ones that the queue's Probe counts
-	since    waitqueue.Instant // when it first asked in vain; 0: not yet
-	warned   bool
-	alone    bool // it began to ask without a queue, and another call may have made one since; of its own goroutine
-	apart    bool // no queue refers to it any more
+	mark           waitqueue.Mark    // of its last try
+	asked          waitqueue.Instant // when its last try began
+	stranger       bool              // a stranger held the object at its last try
+	more           int64             // how many hand-overs inside the client might follow its last try
+	again          time.Duration     // after a refusal it tries again so soon, as no message reaches it; 0: one may
+	spread         float64           // from 0 to 1: how much sooner it tries again than MaxPoll
+	last           wire.Outcome      // of the last try that was answered, or failed
+	unsure         bool              // Redis may have carried out a try that it has not answered
+	told           bool              // a message had come between its last two tries
+	waited         bool              // it had to wait
+	unknowns       int               // unknown outcomes in a row, without the ones that the queue's Probe counts
+	since          waitqueue.Instant // when it first asked in vain; 0: not yet
+	warned         bool
+	alone          bool // it began to ask without a queue, and another call may have made one since; of its own goroutine
+	isUnreferenced bool // no queue refers to it any more
 }
 
 // NewWaiter returns a Waiter that has not joined its queue yet. Run is called once, and End
@@ -64,17 +64,17 @@ func (t *Table[H]) NewWaiter(k Key, wants Acquisition[H], r Request) *Waiter[H] 
 	w.needs, w.joint, w.final = max(r.Needs, 1), r.Joint, r.Final
 	w.caller.User, w.caller.Owner, w.caller.Try, w.caller.Shared = w, r.Owner, r.Try, r.Reading
 	if r.Alone {
-		w.mine = &outlook{probe: waitqueue.NewProbe(&t.pacing[k.Kind]), listener: pubsub.NewListener(make(chan struct{}, 1))}
+		w.ownOutlook = &outlook{probe: waitqueue.NewProbe(&t.pacing[k.Kind]), listener: pubsub.NewListener(make(chan struct{}, 1))}
 	}
 	return w
 }
 
 // End is called when Run has returned. The Waiter is not used any more.
 func (w *Waiter[H]) End() {
-	if w.mine != nil {
-		w.mine.listener.Leave()
+	if w.ownOutlook != nil {
+		w.ownOutlook.listener.Leave()
 	}
-	if !w.apart {
+	if !w.isUnreferenced {
 		return // a hold in the Line may be a part of its Caller, and an Unlock may have it as the next call
 	}
 	select {
@@ -99,8 +99,8 @@ func (w *Waiter[H]) Told() bool { return w.told }
 
 // outlook returns the outlook by which w asks Redis. w has joined its queue.
 func (w *Waiter[H]) outlook() *outlook {
-	if w.mine != nil {
-		return w.mine
+	if w.ownOutlook != nil {
+		return w.ownOutlook
 	}
 	return &w.q.outlook
 }
@@ -165,7 +165,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 	table, s := w.table, w.shard
 	var ended *queue[H]
 	defer func() { table.endQueue(ended) }()
-	sounding := w.waited && w.key.Kind == waitqueue.Exclusive && table.sounding(w.key.Name)
+	sounding := w.waited && w.key.Kind == waitqueue.Exclusive && table.isTimeToLook(w.key.Name)
 	end, limited := ctx.Deadline()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,13 +182,13 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 		w.q = nil
 		s.stepLocked(q.line.Take(&w.caller))
 		ended = s.dropLocked(q)
-		w.apart = ended != nil
+		w.isUnreferenced = ended != nil
 	case waitqueue.DoWait:
 		w.sleepsLocked()
 		s.watchQueueLocked(q)
 	case waitqueue.DoProbe:
 		now := table.Now()
-		first := w.mine != nil || q.line.First() == &w.caller
+		first := w.ownOutlook != nil || q.line.First() == &w.caller
 		heard := waitqueue.Heard{}
 		if first {
 			heard = table.heard(&o.listener)
@@ -209,7 +209,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 			t.listen = o.refused || o.probe.AwaitsSilentClient(now)
 			break
 		}
-		w.told = w.mine != nil && o.probe.HasMessage()
+		w.told = w.ownOutlook != nil && o.probe.HasMessage()
 		if w.asked, w.stranger = now, false; first {
 			w.mark, t.line = o.probe.Began(now), true
 			w.forecastLocked(heard.Confirmed == 0)
@@ -228,7 +228,7 @@ func (w *Waiter[H]) forecastLocked(deaf bool) {
 	if w.q.line.Len() > 1 {
 		w.more = int64(w.q.line.Ahead(true))
 	}
-	if w.mine == nil && w.q.refused && deaf {
+	if w.ownOutlook == nil && w.q.refused && deaf {
 		w.spread = max(w.table.cfg.Random.Float64(), 0.2) // two such waits with their tries take less than two MaxPolls
 		w.again = w.table.pacing[w.key.Kind].Poll(w.spread)
 	}
@@ -353,6 +353,6 @@ func (w *Waiter[H]) leave() {
 	s.stepLocked(w.q.line.Leave(&w.caller))
 	ended := s.dropLocked(w.q)
 	s.mu.Unlock()
-	w.apart = ended != nil
+	w.isUnreferenced = ended != nil
 	w.table.endQueue(ended)
 }

@@ -267,16 +267,16 @@ func (k *housekeeper) leave(within time.Duration) {
 	}
 }
 
-// keepers is called when no goroutine continues before some time has passed. It checks that Ended was
+// checkKeepers is called when no goroutine continues before some time has passed. It checks that Ended was
 // called for each hold that has ended, that dropped names are not kept, and that Most is kept. It also
 // calls few for each Keeper.
-func (w *world) keepers() {
+func (w *world) checkKeepers() {
 	for _, c := range w.clients {
 		k := c.keeper
 		if k == nil {
 			continue
 		}
-		k.few()
+		k.checkFewRequests()
 		if w.scheduler.HeldUp() > 0 {
 			continue
 		}
@@ -322,9 +322,9 @@ func (w *world) keepers() {
 	}
 }
 
-// few checks that a Keeper sends few requests while no server can be reached. Until 8 tries have failed,
+// checkFewRequests checks that a Keeper sends few requests while no server can be reached. Until 8 tries have failed,
 // all names may be tried. Then there are pauses of at least 75 ms, each twice as long as the last.
-func (k *housekeeper) few() {
+func (k *housekeeper) checkFewRequests() {
 	w, now := k.world, time.Now()
 	st, names := k.Stats(), len(w.objects)
 	if slices.ContainsFunc(k.client.networks, func(n trouble) bool { return !n.(*link).unreachable() }) {
@@ -402,7 +402,7 @@ func (w *world) allKept() {
 	}
 	time.Sleep(quiet)
 	w.check()
-	w.keepers()
+	w.checkKeepers()
 	keeps := func(k *housekeeper) (names, bound int) {
 		wanted := 0
 		for _, o := range w.objects {

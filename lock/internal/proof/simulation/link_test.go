@@ -99,11 +99,11 @@ func (l *link) Connect(cfg network.Config) (network.Network, error) {
 	}
 	l.subscriber = pubsub.New(l.ctx, pubsub.Config{
 		Timeout: cfg.IOTimeout, Cast: cfg.Cast, Server: l.name, Logger: cfg.Logger,
-		Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true, Certain: true} },
-		Deaf:    func(error) bool { return false },
-		Dial:    l.listen,
-		Epoch:   func() uint32 { return 0 },
-		Where:   func() string { return l.name },
+		Modes:             func() pubsub.SubscribeModes { return pubsub.SubscribeModes{Plain: true, Certain: true} },
+		SSubscribeRefused: func(error) bool { return false },
+		Dial:              l.listen,
+		Epoch:             func() uint32 { return 0 },
+		Where:             func() string { return l.name },
 	})
 	l.store.mu.Lock()
 	l.store.links = append(l.store.links, l)
@@ -278,7 +278,7 @@ func (l *link) connection(i int) (c *channel, made bool, err error) {
 	l.conns[i] = c
 	l.wg.Add(2)
 	points.Go(fmt.Sprintf("%s.%d there", l.name, c.number), func() { defer l.wg.Done(); c.there() })
-	points.Go(fmt.Sprintf("%s.%d back", l.name, c.number), func() { defer l.wg.Done(); c.return_() })
+	points.Go(fmt.Sprintf("%s.%d back", l.name, c.number), func() { defer l.wg.Done(); c.carryAnswers() })
 	return c, true, nil
 }
 
@@ -650,8 +650,8 @@ func (c *channel) failed() (late time.Duration, why error) {
 	return c.late, c.why
 }
 
-// return_ takes answers back, in order.
-func (c *channel) return_() {
+// carryAnswers takes answers back, in order.
+func (c *channel) carryAnswers() {
 	for r := range c.back {
 		points.Here("is on its way back") // the sender goes on
 		timer := time.NewTimer(time.Until(r.due))

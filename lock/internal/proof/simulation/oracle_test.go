@@ -56,7 +56,7 @@ func (w *world) check() {
 	grants := append([]*grant(nil), w.grants...)
 	w.mu.Unlock()
 	w.checkExclusive(grants)
-	w.runs(grants)
+	w.checkRuns(grants)
 	now := time.Now()
 	_, lastStanding := w.scheduler.Standing()
 	for _, g := range grants {
@@ -215,7 +215,7 @@ func (w *world) checkLatches() {
 // checkIdle is called when no goroutine is ready, so that time goes on. It checks that no
 // caller waits for a free object, and that every caller was told of a Close.
 func (w *world) checkIdle() {
-	w.keepers()
+	w.checkKeepers()
 	now := w.runningTime()
 	w.mu.Lock()
 	grants := append([]*grant(nil), w.grants...)

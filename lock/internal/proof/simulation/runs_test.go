@@ -69,9 +69,9 @@ func (w *world) counterOf(o *object) string {
 	return keys.CountersOf("", w.scenario.Cluster > 0).Key(o.name)
 }
 
-// runs checks that no mutex was handed over in memory too long after the script that reserved its
+// checkRuns checks that no mutex was handed over in memory too long after the script that reserved its
 // token. It also calls stale for all grants.
-func (w *world) runs(grants []*grant) {
+func (w *world) checkRuns(grants []*grant) {
 	for _, o := range w.objects {
 		if o.kind != mutex {
 			continue
@@ -97,13 +97,13 @@ func (w *world) runs(grants []*grant) {
 		}
 	}
 	for _, g := range grants {
-		w.stale(g)
+		w.checkStale(g)
 	}
 }
 
-// stale checks the deadline of g if its lock was deleted after the token of g was reserved. It must not be
+// checkStale checks the deadline of g if its lock was deleted after the token of g was reserved. It must not be
 // later than the longest lease of g's owner after the deletion.
-func (w *world) stale(g *grant) {
+func (w *world) checkStale(g *grant) {
 	if _, other := g.held.(*foreign); other || g.object.kind != mutex || g.token == 0 {
 		return
 	}

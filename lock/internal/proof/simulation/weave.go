@@ -114,7 +114,7 @@ var always = map[string][]struct{ before, after string }{
 	"lock/keeper/core.go":                          {{"range c.entries {", "range points.Sorted(c.entries) {"}},
 	"lock/internal/transport/pubsub/follower.go":   {{"range f.names {", "range points.Sorted(f.names) {"}, {"range names {", "range points.Sorted(names) {"}},
 	"lock/internal/transport/pubsub/subscriber.go": {{"range s.topics {\n\t\ts.pending", "range points.Sorted(s.topics) {\n\t\ts.pending"}, {"range s.topics {\n\t\tif", "range points.Sorted(s.topics) {\n\t\tif"}, {"range s.redirected {", "range points.Sorted(s.redirected) {"}, {"range s.refused {", "range points.Sorted(s.refused) {"}},
-	"lock/internal/transport/pubsub/hearing.go":    {{"range s.topics {", "range points.Sorted(s.topics) {"}},
+	"lock/internal/transport/pubsub/modes.go":      {{"range s.topics {", "range points.Sorted(s.topics) {"}},
 	"lock/internal/transport/pubsub/read.go":       {{"range s.topics {", "range points.Sorted(s.topics) {"}},
 	// Fewer sharers, because every sharer listens to all places.
 	"lock/keeper/share.go": {{"MaxSharers = 64", "MaxSharers = 4"}},

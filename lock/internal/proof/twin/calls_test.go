@@ -83,7 +83,7 @@ var families = []family{
 	{"mutex", []string{name, "y", keys.Counter, keys.Polls(name), "guarded"}, []string{client + ":1:1", "java:7", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
 		{script.Acquire, func(d *draw) call {
 			f := d.field()
-			return called(d.counted(), append([]string{f, d.lease(), d.floor(), d.more(), d.lease2()}, d.some(others(fields, f)...)...)...)
+			return called(d.counted(), append([]string{f, d.lease(), d.floor(), d.more(), d.goodLease()}, d.some(others(fields, f)...)...)...)
 		}},
 		{script.Reenter, func(d *draw) call { return called([]string{name}, d.field(), d.count(), d.lease()) }},
 		{script.Release, func(d *draw) call {
@@ -93,7 +93,7 @@ var families = []family{
 			f := d.field()
 			args := []string{f, d.of("next", others(fields, f)...), d.lease(), d.floor(), d.more()}
 			if rapid.Bool().Draw(d.t, "end of a run") {
-				args = append(args, "channel", d.of("own subscriptions", "0", "1"), "publish", d.lease2(), d.of("open", "0", "0", "1"))
+				args = append(args, "channel", d.of("own subscriptions", "0", "1"), "publish", d.goodLease(), d.of("open", "0", "0", "1"))
 			}
 			return called(d.counted(), args...)
 		}},
@@ -188,19 +188,19 @@ var families = []family{
 		{script.SemaphoreAdd, counterCall("1", "3", "-4", "0")},
 		{script.SemaphoreRelease, counterCall("1", "3", "0")},
 		{script.SemaphoreTake, func(d *draw) call {
-			return called(d.result(), d.of("permits", "1", "2", "all"), d.lease2())
+			return called(d.result(), d.of("permits", "1", "2", "all"), d.goodLease())
 		}},
-		{script.SemaphoreUndo, func(d *draw) call { return called(d.result(), "channel", d.lease2(), "publish") }},
-		{script.SemaphoreDelete, func(d *draw) call { return called(d.result(), d.lease2()) }},
-		{script.SemaphoreExpire, func(d *draw) call { return called(d.result(), d.lease2(), d.lease2()) }},
+		{script.SemaphoreUndo, func(d *draw) call { return called(d.result(), "channel", d.goodLease(), "publish") }},
+		{script.SemaphoreDelete, func(d *draw) call { return called(d.result(), d.goodLease()) }},
+		{script.SemaphoreExpire, func(d *draw) call { return called(d.result(), d.goodLease(), d.goodLease()) }},
 		{script.SemaphoreTTL, func(*draw) call { return called([]string{name}) }},
 		{script.TTL, func(*draw) call { return called([]string{name}) }},
 		{script.Count, func(*draw) call { return called([]string{name}) }},
 	}},
 	{"latch", []string{name, "result1", "result2"}, []string{"3", "-2", "1", "abc", "-0", "007", "9007199254740993"}, []drawn{
 		{script.LatchSet, counterCall("1", "2", "3")},
-		{script.LatchDown, func(d *draw) call { return called(d.result(), "channel", d.lease2(), "publish") }},
-		{script.LatchReset, func(d *draw) call { return called(d.result(), "channel", d.lease2(), "publish") }},
+		{script.LatchDown, func(d *draw) call { return called(d.result(), "channel", d.goodLease(), "publish") }},
+		{script.LatchReset, func(d *draw) call { return called(d.result(), "channel", d.goodLease(), "publish") }},
 		{script.Count, func(*draw) call { return called([]string{name}) }},
 	}},
 	{"permits", []string{name, keys.PermitsTaken(name), "result1", "result of free"}, []string{"3", "-2", "abc", "007", "-0", "inf", "9007199254740993", permitText}, []drawn{
@@ -223,7 +223,7 @@ var families = []family{
 			return called([]string{keys.PermitsTaken(name)}, d.of("bytes", permits...)+d.count(), d.time(1, 3), d.time(-1, 1))
 		}},
 		{script.PermitSet, func(d *draw) call {
-			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.of("permits", "0", "2", "5"), "channel", d.lease2(), "publish")
+			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.of("permits", "0", "2", "5"), "channel", d.goodLease(), "publish")
 		}},
 		{script.PermitInspect, func(d *draw) call { return called(taken(), d.time(0, 0)) }},
 		{script.PermitFree, func(d *draw) call {
@@ -231,17 +231,17 @@ var families = []family{
 			for range rapid.IntRange(1, 2).Draw(d.t, "ids") {
 				ids += d.permit()
 			}
-			return called([]string{name, "result of free", keys.PermitsTaken(name)}, ids, d.time(0, 0), "channel", d.lease2(), "publish")
+			return called([]string{name, "result of free", keys.PermitsTaken(name)}, ids, d.time(0, 0), "channel", d.goodLease(), "publish")
 		}},
 		{script.PermitSetLease, func(d *draw) call {
-			return called([]string{keys.PermitsTaken(name), d.resultKey()}, d.permit(), d.time(-1, 3), d.time(0, 0), d.lease2())
+			return called([]string{keys.PermitsTaken(name), d.resultKey()}, d.permit(), d.time(-1, 3), d.time(0, 0), d.goodLease())
 		}},
 		{script.PermitDeadline, func(d *draw) call { return called([]string{keys.PermitsTaken(name)}, d.permit()) }},
 		{script.SemaphoreExpire, func(d *draw) call {
-			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.lease2(), d.lease2())
+			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.goodLease(), d.goodLease())
 		}},
 		{script.SemaphoreDelete, func(d *draw) call {
-			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.lease2())
+			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.goodLease())
 		}},
 	}},
 }
@@ -265,8 +265,8 @@ func timeouts() (out []string) {
 func (d *draw) resultKey() string { return d.of("result", "result1", "result2") }
 func (d *draw) result() []string  { return []string{name, d.resultKey()} }
 
-// lease2 draws a good lease.
-func (d *draw) lease2() string {
+// goodLease draws a good lease.
+func (d *draw) goodLease() string {
 	return strconv.Itoa(leaseUnit * rapid.IntRange(1, 3).Draw(d.t, "lease"))
 }
 
@@ -274,7 +274,7 @@ func (d *draw) lease2() string {
 // and the command.
 func counterCall(numbers ...string) func(*draw) call {
 	return func(d *draw) call {
-		return called(d.result(), d.of("number", numbers...), "channel", d.lease2(), "publish")
+		return called(d.result(), d.of("number", numbers...), "channel", d.goodLease(), "publish")
 	}
 }
 

@@ -127,7 +127,7 @@ func semaphoreTake(x *exec) any {
 		free = x.incrBy(x.keys[0], -wanted)
 		return wanted
 	})
-	return no(taken, free)
+	return ints(taken, free)
 }
 
 func semaphoreUndo(x *exec) any {
@@ -252,7 +252,7 @@ func permitTake(x *exec) any {
 	if e := x.entryOf(taken, zset); e != nil && e.pairs[0].score < 922337203685477 {
 		left = int64(max(e.pairs[0].score-now, 0))
 	}
-	return no(mine, free, left)
+	return ints(mine, free, left)
 }
 
 func permitRelease(x *exec) any {
@@ -314,7 +314,7 @@ func permitRenew(x *exec) any {
 		panic(refusal("ERR wheellock: permit_renew needs a deadline and a time"))
 	}
 	_, deadline = x.onServerClock(now, deadline)
-	gone := no()
+	gone := ints()
 	for i, key := range x.keys {
 		if permits := x.arg(i + 3); x.allThere(key, permits) {
 			x.prolong(key, permits, deadline)
@@ -392,7 +392,7 @@ func permitInspect(x *exec) any {
 			}
 		}
 	}
-	return no(flag(exists), free+over, taken)
+	return ints(flag(exists), free+over, taken)
 }
 
 func permitFree(x *exec) any {
@@ -424,7 +424,7 @@ func permitFree(x *exec) any {
 	if done == "done" {
 		return int64(1)
 	}
-	out := no()
+	out := ints()
 	for _, i := range strings.Fields(done) {
 		out = append(out, integer(i))
 	}

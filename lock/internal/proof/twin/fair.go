@@ -121,7 +121,7 @@ func fairTake(e *exec) any {
 			x.zrem(x.scores, me)
 			x.hdel(x.signs, me)
 		}
-		return no(1, token)
+		return ints(1, token)
 	}
 	if sign != "" {
 		x.stand(me, sign, now, patience, grace)

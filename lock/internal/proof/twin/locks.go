@@ -54,7 +54,7 @@ var scripts = map[string]func(*exec) any{
 	"semaphore_ttl":     semaphoreTTL,
 }
 
-func no(values ...int64) []any {
+func ints(values ...int64) []any {
 	out := []any{}
 	for _, v := range values {
 		out = append(out, v)
@@ -70,7 +70,7 @@ func (x *exec) foreign(key string) []any {
 	case e == nil || e.kind == hash:
 		return nil
 	case e.kind == text && e.end != 0:
-		return no(0, e.end-x.now, 1)
+		return ints(0, e.end-x.now, 1)
 	}
 	panic(wrongType)
 }
@@ -105,11 +105,11 @@ func acquire(x *exec) any {
 			}
 		}
 		if e := x.entryOf(key, hash); len(e.pairs) == 1 && isRedissons.MatchString(e.pairs[0].name) {
-			return no(0, x.pttl(key), 2)
+			return ints(0, x.pttl(key), 2)
 		}
-		return no(0, x.pttl(key))
+		return ints(0, x.pttl(key))
 	}
-	token := no(0)
+	token := ints(0)
 	if len(x.keys) > 1 {
 		token = x.tokens(x.keys[1], floor, 4)
 	}
@@ -121,7 +121,7 @@ func acquire(x *exec) any {
 		x.pexpire(key, lease)
 	}
 	x.extendTTL(key, lease)
-	return append(no(1), token...)
+	return append(ints(1), token...)
 }
 
 func reenter(x *exec) any {
@@ -139,7 +139,7 @@ func handoff(x *exec) any {
 	floor := x.least(4)
 	repeated := x.hasField(key, field)
 	if !repeated && !x.hasField(key, old) {
-		return no(0, x.pttl(key))
+		return ints(0, x.pttl(key))
 	}
 	if channel := x.arg(6); channel != "" && !repeated {
 		if len(x.keys) > 1 {
@@ -154,21 +154,21 @@ func handoff(x *exec) any {
 		}
 		if told > x.integer(7) || wait > 0 || x.arg(10) == "1" {
 			x.hdel(key, old)
-			return no(2, told, wait)
+			return ints(2, told, wait)
 		}
 	}
-	token := no(0)
+	token := ints(0)
 	if len(x.keys) > 1 {
 		token = x.tokens(x.keys[1], floor, 5)
 	}
 	if repeated {
 		x.extendTTL(key, lease)
-		return append(no(1), token...)
+		return append(ints(1), token...)
 	}
 	x.hset(key, field, "1")
 	x.hdel(key, old)
 	x.pexpire(key, lease)
-	return append(no(1), token...)
+	return append(ints(1), token...)
 }
 
 func release(x *exec) any {
@@ -188,7 +188,7 @@ func renew(x *exec) any {
 	if len(x.args) != len(x.keys)+2 {
 		panic(refusal("ERR wheellock: it needs a field for each key"))
 	}
-	gone := no()
+	gone := ints()
 	for i, key := range x.keys {
 		if x.hasField(key, x.arg(2)+x.arg(i+3)) {
 			x.extendTTL(key, lease)
@@ -203,7 +203,7 @@ func renew(x *exec) any {
 // held, and only then.
 func guard(x *exec) any {
 	if !x.hasField(x.keys[0], x.arg(1)) {
-		return no(0)
+		return ints(0)
 	}
 	key := x.keys[1]
 	switch strings.ToLower(x.arg(2)) {
@@ -282,7 +282,7 @@ func inspect(x *exec) any {
 	if other := x.foreign(key); other != nil {
 		return other[1:]
 	}
-	out := no(x.pttl(key))
+	out := ints(x.pttl(key))
 	if e := x.entryOf(key, hash); e != nil {
 		for _, p := range e.pairs {
 			out = append(out, p.name, p.value)

@@ -62,10 +62,10 @@ func limited(t *testing.T, s *redistest.Server) map[string]redis.Conn {
 	return all
 }
 
-// nothing reports whether a call at now has changed nothing between the two states. Some changes do not
+// changedNothing reports whether a call at now has changed nothing between the two states. Some changes do not
 // count: tokens that no caller gets, longer TTLs, the removal of fields that the caller owes, and that
 // permits are free whose deadline has passed.
-func nothing(c call, now int64, one, other []entry) bool {
+func changedNothing(c call, now int64, one, other []entry) bool {
 	var given []string
 	for i, arg := range c.args {
 		switch {
@@ -198,7 +198,7 @@ func TestAMissingRightLeavesNothingHalfDone(t *testing.T) {
 						return
 					}
 					what := one.script.Name() + " without " + without
-					if harmless[what] == "" && !nothing(one, r.now, before, after) && (err != nil && one.script.Acquires() || !nothing(one, r.now, whole, after)) {
+					if harmless[what] == "" && !changedNothing(one, r.now, before, after) && (err != nil && one.script.Acquires() || !changedNothing(one, r.now, whole, after)) {
 						half[what] = fmt.Sprintf("%q\nbefore %v\nafter  %v\nwhole  %v\n%v", one.args, &server{before}, &server{after}, &server{whole}, err)
 					}
 				}

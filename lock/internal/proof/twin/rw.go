@@ -186,12 +186,12 @@ func (x *rw) keepsOut(mode, writer string) []any {
 	switch {
 	case mode == "write":
 		if writer == "" || !x.hasField(x.key, writer) {
-			return no(0, x.pttl(x.key))
+			return ints(0, x.pttl(x.key))
 		}
 	case mode != "read" && x.exists(x.key): // another kind of lock
-		return no(0, x.pttl(x.key))
+		return ints(0, x.pttl(x.key))
 	case x.arg(4) == "1" && x.exists(x.writers):
-		return no(0, x.pttl(x.writers))
+		return ints(0, x.pttl(x.writers))
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func rwRead(e *exec) any {
 	if x.pttl(x.keys[1]) < lease {
 		x.set(x.keys[1], "1", lease)
 	}
-	return no(1, 1)
+	return ints(1, 1)
 }
 
 func rwWrite(e *exec) any {
@@ -237,13 +237,13 @@ func rwWrite(e *exec) any {
 			x.hset(x.writers, writer, "1")
 			x.extendTTL(x.writers, x.integer(4))
 		}
-		return no(0, x.pttl(x.key))
+		return ints(0, x.pttl(x.key))
 	}
 	x.hset(x.key, "mode", "write")
 	x.hset(x.key, field, "1")
 	x.extendTTL(x.key, lease)
 	x.hdel(x.writers, writer)
-	return no(1, 1)
+	return ints(1, 1)
 }
 
 func rwReadReenter(x *exec) any {
@@ -292,7 +292,7 @@ func rwWithdraw(x *exec) any {
 }
 
 func rwRenew(x *exec) any {
-	lease, gone := x.lease(1), no()
+	lease, gone := x.lease(1), ints()
 	for i, key := range x.keys {
 		field, prefix := x.arg(2)+x.arg(i+3), key
 		if !strings.Contains(key, "{") {

@@ -464,9 +464,9 @@ func (x *exec) tokens(key string, floor float64, i int) []any {
 	more := int64(wanted)
 	first := x.mint(key, floor, more)
 	if more == 0 || x.isFar(first+more, floor) {
-		return no(first)
+		return ints(first)
 	}
-	return no(first, more)
+	return ints(first, more)
 }
 
 // isFar reports whether a token is too far ahead of the time to be reserved.

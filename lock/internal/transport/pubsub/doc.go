@@ -18,10 +18,10 @@
 // tries, and its connection finds the new master.
 //
 // A listener receives what PUBLISH sends or, where channels have slots, what SPUBLISH
-// sends, or both. Config.Hearing says in which of these ways. Its answer may change at
+// sends, or both. Config.Modes says in which of these ways. Its answer may change at
 // any time, and Retune then subscribes and unsubscribes what differs. A channel is
 // confirmed when each of its ways is confirmed. If a server refuses SSUBSCRIBE, the
-// Subscriber uses the other way over the same connection, provided that Config.Deaf
+// Subscriber uses the other way over the same connection, provided that Config.SSubscribeRefused
 // agrees.
 //
 // # States of a channel

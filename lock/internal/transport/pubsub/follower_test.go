@@ -130,7 +130,7 @@ func TestAFollowerGoesWithAKeyToAnotherServer(t *testing.T) {
 		var place *pubsub.Subscriber
 		ctx, cancel := context.WithCancel(context.Background())
 		other := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "there" },
+			Timeout: time.Second, Modes: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "there" },
 			Dial: srv.dial,
 		})
 		defer other.Close()

@@ -62,7 +62,7 @@ type News struct {
 	Listening bool   // the channel is subscribed now
 	Messages  uint64 // the number of messages
 	// Upto says that all messages published between the last confirmation and Upto were
-	// received. It is zero while that is not known, or Hearing.Certain is false. It is never
+	// received. It is zero while that is not known, or SubscribeModes.Certain is false. It is never
 	// later than Config.Proved, because a subscription at a replica may miss messages.
 	Upto time.Time
 }
@@ -80,7 +80,7 @@ func (l *Listener) News() News {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	news := News{Confirmed: l.topic.generation, Listening: l.topic.confirmed, Messages: l.topic.messages}
-	if l.topic.confirmed && s.hearing.Certain {
+	if l.topic.confirmed && s.modes.Certain {
 		news.Upto = s.lastPong
 		if s.cfg.Proved != nil && proved.Before(s.lastPong) {
 			news.Upto = proved

@@ -44,7 +44,7 @@ func redirecting(t *testing.T, known bool, f func(t *testing.T, servers [2]*shar
 			srv.hear(sharded)
 			servers[i] = srv
 			subs[i] = pubsub.New(ctx, pubsub.Config{
-				Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
+				Timeout: time.Second, Modes: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
 				Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))), Server: "host:1",
 				Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 					srv.dials.Add(1)

@@ -33,7 +33,7 @@ type server struct {
 	t     *testing.T
 	epoch atomic.Uint32
 	dials atomic.Int32
-	hears atomic.Pointer[pubsub.Hearing] // what Config.Hearing returns; nil for plain messages alone
+	hears atomic.Pointer[pubsub.SubscribeModes] // what Config.Modes returns; nil for plain messages alone
 
 	spoil func(conn redis.Conn) (redis.Conn, error) // changes each connection that is dialled; nil for none
 
@@ -59,11 +59,11 @@ func (s *server) logged() string {
 	return s.log.String()
 }
 
-func (s *server) heard() pubsub.Hearing {
+func (s *server) heard() pubsub.SubscribeModes {
 	if h := s.hears.Load(); h != nil {
 		return *h
 	}
-	return pubsub.Hearing{Plain: true, Certain: true}
+	return pubsub.SubscribeModes{Plain: true, Certain: true}
 }
 
 func (s *server) provedAt() time.Time {
@@ -92,7 +92,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 		srv := &server{Server: mem, t: t}
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
+			Timeout: time.Second, Modes: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
 			Dials: srv.commands.Load, Proved: srv.provedAt,
 			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))),
 			Dial:   srv.dial, Answered: func() { srv.answered.Add(1) },
@@ -514,7 +514,7 @@ func TestAMovedChannelWakesItsListeners(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		told := make(chan pipe.Redirection, 10)
 		sub := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Server: "host:1", Hearing: func() pubsub.Hearing { return pubsub.Hearing{Sharded: true, Certain: true} },
+			Timeout: time.Second, Server: "host:1", Modes: func() pubsub.SubscribeModes { return pubsub.SubscribeModes{Sharded: true, Certain: true} },
 			Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
 			Logger: record.New(slog.New(slog.DiscardHandler)),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
@@ -561,7 +561,7 @@ func TestAfterALossChannelsAreSubscribedInOneOrder(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var last *[]string // of the last connection
 		sub := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true, Certain: true} },
+			Timeout: time.Second, Modes: func() pubsub.SubscribeModes { return pubsub.SubscribeModes{Plain: true, Certain: true} },
 			Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
 			Logger: record.New(slog.New(slog.DiscardHandler)),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
@@ -627,8 +627,8 @@ func TestAServerThatSendsAndReadsNothingIsLeft(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
 			Timeout: time.Second, Where: func() string { return "here" }, Epoch: func() uint32 { return 0 },
-			Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true} },
-			Logger:  record.New(slog.New(slog.DiscardHandler)),
+			Modes:  func() pubsub.SubscribeModes { return pubsub.SubscribeModes{Plain: true} },
+			Logger: record.New(slog.New(slog.DiscardHandler)),
 			Dial: func(context.Context) (redis.Conn, uint32, error) {
 				dials.Add(1)
 				here, there := net.Pipe() // holds no bytes

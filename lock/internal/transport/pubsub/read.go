@@ -108,8 +108,8 @@ func (s *Subscriber) staysUsable(q question, err error) bool {
 		s.refuse(q, err)
 	case verdict == pipe.Elsewhere:
 		s.redirect(keys.PlainChannel(q.channel), s.cfg.Redirect(to))
-	case pipe.Definite(err) && s.cfg.Deaf != nil && s.cfg.Deaf(err):
-		s.deafen(keys.PlainChannel(q.channel))
+	case pipe.Definite(err) && s.cfg.SSubscribeRefused != nil && s.cfg.SSubscribeRefused(err):
+		s.giveUpSharded(keys.PlainChannel(q.channel))
 	default:
 		q.channels = []any{keys.PlainChannel(q.channel)}
 		s.refuse(q, err)
@@ -181,14 +181,14 @@ func (s *Subscriber) endedLocked(t *topic) {
 	t.wakeLocked()
 }
 
-// deafen records that the server has refused SSUBSCRIBE of channel. From now on channels
+// giveUpSharded records that the server has refused SSUBSCRIBE of channel. From now on channels
 // are subscribed without SSUBSCRIBE if they can be.
-func (s *Subscriber) deafen(channel string) {
-	now := s.cfg.Hearing()
+func (s *Subscriber) giveUpSharded(channel string) {
+	now := s.cfg.Modes()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	isFirst := !s.isDeaf
-	s.isDeaf = true
+	isFirst := !s.isShardedRefused
+	s.isShardedRefused = true
 	t := s.topics[channel]
 	if t != nil {
 		t.ways[sharded] = way{}

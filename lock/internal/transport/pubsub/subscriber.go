@@ -35,12 +35,12 @@ type Config struct {
 	Cast *work.Cast
 	// Server is the name of the server, to which redirections may refer.
 	Server string
-	// Hearing returns what to listen for now. It is called at every Listen, at Retune,
+	// Modes returns what to listen for now. It is called at every Listen, at Retune,
 	// and with each ping.
-	Hearing func() Hearing
-	// Deaf is called when the server refuses SSUBSCRIBE. It returns true if Hearing no
+	Modes func() SubscribeModes
+	// SSubscribeRefused is called when the server refuses SSUBSCRIBE. It returns true if Modes no
 	// longer asks for it.
-	Deaf func(err error) bool
+	SSubscribeRefused func(err error) bool
 	// Dial opens a connection, in a time that it limits itself. It also returns the epoch of
 	// the server that it dialled.
 	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
@@ -57,7 +57,7 @@ type Config struct {
 	// never a replica.
 	Proved func() time.Time
 	// Redirect is called when a slot is on another server, before the listeners of the
-	// channel are woken. It is used only with Hearing.Sharded. It returns false if the other
+	// channel are woken. It is used only with SubscribeModes.Sharded. It returns false if the other
 	// server is not known, or is this server.
 	Redirect func(to pipe.Redirection) bool
 	// Where returns the name of the server for the log.
@@ -72,26 +72,26 @@ type Subscriber struct {
 	cfg Config
 	ctx context.Context // ends dials when it ends; Close must follow
 
-	mu            sync.Mutex           // guards the fields below and the topics; never held during I/O
-	topics        map[string]*topic    // by channel, with its name for PUBLISH; while there is no conn, all have listeners
-	hearing       Hearing              // what topics listen for
-	isDeaf        bool                 // the server of conn has refused SSUBSCRIBE
-	pending       []*topic             // topics whose subscriptions may differ from what is wanted now; empty while there is no conn
-	movedChannels []string             // plain channels of topics that have moved, to unsubscribe
-	idle          []*topic             // topics that have lost their last listener, each once; empty while there is no conn
-	redirected    map[string]*topic    // by channel, those that the server of conn has redirected since the last ping; nil if the listeners were sent away
-	ended         map[string]struct{}  // channels of which the server of conn has ended a subscription since the last ping
-	refused       map[string]time.Time // by channel, those that the server of conn has refused alone: when to ask for them again
-	asksAlone     bool                 // the server of conn has refused several channels at once, so each has a SUBSCRIBE of its own
-	work          chan struct{}        // of capacity 1; has a token if pending is not empty or the connection died
-	conn          redis.Conn           // nil while there is none
-	questions     []question           // sent on conn and not answered, in order
-	lastPong      time.Time            // when the last ping that was answered was sent; all earlier messages of confirmed topics were received
-	isStarted     bool                 // run runs
-	closed        bool
-	isWarned      bool // the log says that pub/sub has failed
-	looks         int  // how often an answer or a command has looked at a topic; for tests
-	wg            sync.WaitGroup
+	mu               sync.Mutex           // guards the fields below and the topics; never held during I/O
+	topics           map[string]*topic    // by channel, with its name for PUBLISH; while there is no conn, all have listeners
+	modes            SubscribeModes       // what topics listen for
+	isShardedRefused bool                 // the server of conn has refused SSUBSCRIBE
+	pending          []*topic             // topics whose subscriptions may differ from what is wanted now; empty while there is no conn
+	movedChannels    []string             // plain channels of topics that have moved, to unsubscribe
+	idle             []*topic             // topics that have lost their last listener, each once; empty while there is no conn
+	redirected       map[string]*topic    // by channel, those that the server of conn has redirected since the last ping; nil if the listeners were sent away
+	ended            map[string]struct{}  // channels of which the server of conn has ended a subscription since the last ping
+	refused          map[string]time.Time // by channel, those that the server of conn has refused alone: when to ask for them again
+	asksAlone        bool                 // the server of conn has refused several channels at once, so each has a SUBSCRIBE of its own
+	work             chan struct{}        // of capacity 1; has a token if pending is not empty or the connection died
+	conn             redis.Conn           // nil while there is none
+	questions        []question           // sent on conn and not answered, in order
+	lastPong         time.Time            // when the last ping that was answered was sent; all earlier messages of confirmed topics were received
+	isStarted        bool                 // run runs
+	closed           bool
+	isWarned         bool // the log says that pub/sub has failed
+	looks            int  // how often an answer or a command has looked at a topic; for tests
+	wg               sync.WaitGroup
 }
 
 // topic is one channel of the subscriber.
@@ -139,7 +139,7 @@ func New(ctx context.Context, cfg Config) *Subscriber {
 
 // listen wakes l at each confirmation and message of channel, until leave.
 func (s *Subscriber) listen(channel string, l listener) *topic {
-	now := s.cfg.Hearing()
+	now := s.cfg.Modes()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retuneLocked(now)
@@ -260,7 +260,7 @@ func (s *Subscriber) warn(err error) {
 func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
 	s.mu.Lock()
 	closed := s.closed
-	s.conn, s.questions, s.isDeaf = conn, nil, false
+	s.conn, s.questions, s.isShardedRefused = conn, nil, false
 	s.pending, s.movedChannels = s.pending[:0], nil
 	for _, t := range s.topics {
 		s.pending = append(s.pending, t)
@@ -358,7 +358,7 @@ func (s *Subscriber) takeOrders() (orders [4]order) {
 			case listened && !w.asked && s.wantsLocked(i):
 				w.asked = true
 				orders[i].channels = append(orders[i].channels, name)
-			case w.asked && (!listened || !s.hearing.wants(i)):
+			case w.asked && (!listened || !s.modes.wants(i)):
 				*w = way{}
 				orders[2+i].channels = append(orders[2+i].channels, name)
 			}

@@ -112,12 +112,12 @@ func (c *Choice) By() topology.PubSub {
 }
 
 // SubscribeMode returns in which ways waiters listen.
-func (c *Choice) SubscribeMode(now time.Time) pubsub.Hearing {
+func (c *Choice) SubscribeMode(now time.Time) pubsub.SubscribeModes {
 	if c.NeedsVersion() && (c.by == topology.PubSubAuto || c.noSPublish || c.noSSubscribe || now.Sub(c.changed) < c.overlap) {
-		return pubsub.Hearing{Plain: true, Sharded: true}
+		return pubsub.SubscribeModes{Plain: true, Sharded: true}
 	}
 	sharded := c.By() == topology.PubSubSharded
-	return pubsub.Hearing{Plain: !sharded, Sharded: sharded, Certain: !sharded || now.Sub(c.asked) >= c.overlap}
+	return pubsub.SubscribeModes{Plain: !sharded, Sharded: sharded, Certain: !sharded || now.Sub(c.asked) >= c.overlap}
 }
 
 // Shards reports whether a server of that version has sharded pub/sub.

@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	both    = pubsub.Hearing{Plain: true, Sharded: true}
-	plain   = pubsub.Hearing{Plain: true, Certain: true}
-	sharded = pubsub.Hearing{Sharded: true, Certain: true}
+	both    = pubsub.SubscribeModes{Plain: true, Sharded: true}
+	plain   = pubsub.SubscribeModes{Plain: true, Certain: true}
+	sharded = pubsub.SubscribeModes{Sharded: true, Certain: true}
 
-	uncertain = pubsub.Hearing{Sharded: true}
+	uncertain = pubsub.SubscribeModes{Sharded: true}
 )
 
 // step is an event of a Choice, and what the Choice says afterwards.
@@ -25,7 +25,7 @@ type step struct {
 	event   func(c *servers.Choice, now time.Time) bool
 	changes bool
 	by      topology.PubSub
-	hearing pubsub.Hearing
+	hearing pubsub.SubscribeModes
 }
 
 func greeted(version string) func(*servers.Choice, time.Time) bool {

@@ -42,7 +42,7 @@ func (s *Server) decide(event func(*publishing) bool) bool {
 }
 
 // subscribeMode returns in which ways the server's Subscriber listens.
-func (s *Server) subscribeMode() pubsub.Hearing {
+func (s *Server) subscribeMode() pubsub.SubscribeModes {
 	s.publishing.mu.Lock()
 	defer s.publishing.mu.Unlock()
 	return s.publishing.choice.SubscribeMode(time.Now())

@@ -94,7 +94,7 @@ func newServer(r *Router, name string) *Server {
 	}
 	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
 		Dials: s.dials.Load, Proved: proved,
-		Timeout: r.cfg.IOTimeout, Hearing: s.subscribeMode, Deaf: s.ssubscribeRefused, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
+		Timeout: r.cfg.IOTimeout, Modes: s.subscribeMode, SSubscribeRefused: s.ssubscribeRefused, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
 		Cast:     r.cfg.Cast,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
 		Answered: func() { s.noteReached(nil) },

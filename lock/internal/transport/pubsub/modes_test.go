@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	both    = pubsub.Hearing{Plain: true, Sharded: true}
-	plain   = pubsub.Hearing{Plain: true, Certain: true}
-	sharded = pubsub.Hearing{Sharded: true, Certain: true}
+	both    = pubsub.SubscribeModes{Plain: true, Sharded: true}
+	plain   = pubsub.SubscribeModes{Plain: true, Certain: true}
+	sharded = pubsub.SubscribeModes{Sharded: true, Certain: true}
 )
 
 // shard begins the name of a plain channel that stands for a sharded one, because the server in
@@ -102,8 +102,8 @@ func sharding(t *testing.T, deaf func(srv *shardServer) bool, f func(t *testing.
 		srv := &shardServer{server: &server{Server: mem, t: t}}
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
-			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))), Deaf: func(error) bool { return deaf(srv) },
+			Timeout: time.Second, Modes: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
+			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))), SSubscribeRefused: func(error) bool { return deaf(srv) },
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				srv.dials.Add(1)
 				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
@@ -127,8 +127,8 @@ func sharding(t *testing.T, deaf func(srv *shardServer) bool, f func(t *testing.
 
 func never(*shardServer) bool { return false }
 
-// hear sets what Config.Hearing returns from now on.
-func (s *server) hear(h pubsub.Hearing) { s.hears.Store(&h) }
+// hear sets what Config.Modes returns from now on.
+func (s *server) hear(h pubsub.SubscribeModes) { s.hears.Store(&h) }
 
 func (s *server) do(command string, args ...any) any {
 	conn, err := s.DialContext(context.Background())
@@ -140,7 +140,7 @@ func (s *server) do(command string, args ...any) any {
 }
 
 // published publishes a message in both ways, and returns which ones were heard.
-func (s *shardServer) published(l *pubsub.Listener, channel string) (heard pubsub.Hearing) {
+func (s *shardServer) published(l *pubsub.Listener, channel string) (heard pubsub.SubscribeModes) {
 	s.publish(channel)
 	heard.Plain = woken(l)
 	s.publish(shard + channel)
@@ -149,21 +149,21 @@ func (s *shardServer) published(l *pubsub.Listener, channel string) (heard pubsu
 }
 
 func TestAListenerHearsWhatItIsToHear(t *testing.T) {
-	for _, h := range []pubsub.Hearing{plain, sharded, both} {
+	for _, h := range []pubsub.SubscribeModes{plain, sharded, both} {
 		sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
 			srv.hear(h)
 			l := pubsub.NewListener(make(chan struct{}, 1))
 			l.Listen(sub, "a")
 			require.True(t, woken(&l))
-			require.Equal(t, pubsub.Hearing{Plain: h.Plain, Sharded: h.Sharded}, srv.published(&l, "a"))
-			require.Equal(t, pubsub.Hearing{}, srv.published(&l, "b"))
+			require.Equal(t, pubsub.SubscribeModes{Plain: h.Plain, Sharded: h.Sharded}, srv.published(&l, "a"))
+			require.Equal(t, pubsub.SubscribeModes{}, srv.published(&l, "b"))
 			time.Sleep(time.Minute)
 			require.Equal(t, h.Certain, !l.News().Upto.IsZero(), "who may be deaf to some does not say that it has heard all")
 			require.NoError(t, srv.Kill())
 			require.NoError(t, srv.Restart(t.Context()))
 			<-l.Wake()
 			synctest.Wait()
-			require.Equal(t, pubsub.Hearing{Plain: h.Plain, Sharded: h.Sharded}, srv.published(&l, "a"), "and so on the next connection")
+			require.Equal(t, pubsub.SubscribeModes{Plain: h.Plain, Sharded: h.Sharded}, srv.published(&l, "a"), "and so on the next connection")
 			l.Leave()
 		})
 	}
@@ -186,7 +186,7 @@ func TestOneConfirmationIsForAllWays(t *testing.T) {
 }
 
 func TestAListenerThatSleepsIsTunedAnew(t *testing.T) {
-	for _, change := range [][2]pubsub.Hearing{{plain, sharded}, {sharded, plain}} {
+	for _, change := range [][2]pubsub.SubscribeModes{{plain, sharded}, {sharded, plain}} {
 		sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
 			srv.hear(change[0])
 			l, gone := pubsub.NewListener(make(chan struct{}, 1)), pubsub.NewListener(make(chan struct{}, 1))
@@ -207,7 +207,7 @@ func TestAListenerThatSleepsIsTunedAnew(t *testing.T) {
 			require.False(t, woken(&l), "nothing was missed")
 			require.Equal(t, between.Confirmed, l.News().Confirmed)
 			require.False(t, l.News().Upto.IsZero())
-			require.Equal(t, pubsub.Hearing{Plain: change[1].Plain, Sharded: change[1].Sharded}, srv.published(&l, "a"))
+			require.Equal(t, pubsub.SubscribeModes{Plain: change[1].Plain, Sharded: change[1].Sharded}, srv.published(&l, "a"))
 			require.Equal(t, int32(1), srv.dials.Load())
 			l.Leave()
 		})
@@ -232,7 +232,7 @@ func TestAWayThatIsGivenUpIsNotWaitedFor(t *testing.T) {
 		require.False(t, woken(&l))
 		require.Equal(t, confirmed, l.News().Confirmed)
 		require.False(t, l.News().Upto.IsZero())
-		require.Equal(t, pubsub.Hearing{Plain: true}, srv.published(&l, "a"))
+		require.Equal(t, pubsub.SubscribeModes{Plain: true}, srv.published(&l, "a"))
 		l.Leave()
 	})
 }
@@ -251,8 +251,8 @@ func TestWhoMayNotUseShardsHearsTheOthers(t *testing.T) {
 		require.Equal(t, 1, told)
 		other.Listen(sub, "b")
 		require.True(t, woken(&other))
-		require.Equal(t, pubsub.Hearing{Plain: true}, srv.published(&l, "a"))
-		require.Equal(t, pubsub.Hearing{Plain: true}, srv.published(&other, "b"))
+		require.Equal(t, pubsub.SubscribeModes{Plain: true}, srv.published(&l, "a"))
+		require.Equal(t, pubsub.SubscribeModes{Plain: true}, srv.published(&other, "b"))
 		require.Equal(t, int32(1), srv.asked.Load(), "a server that refuses is not asked for each channel")
 		require.Equal(t, int32(1), srv.dials.Load())
 		time.Sleep(time.Minute)
@@ -289,7 +289,7 @@ func TestARefusalWithoutAnotherWayIsForItsChannelAlone(t *testing.T) {
 			synctest.Wait()
 			require.InDelta(t, 2+10*time.Minute/again, srv.asked.Load(), 20)
 			require.Zero(t, refused.News().Confirmed)
-			require.Equal(t, pubsub.Hearing{Sharded: true}, srv.published(&heard, "a"))
+			require.Equal(t, pubsub.SubscribeModes{Sharded: true}, srv.published(&heard, "a"))
 			require.Equal(t, int32(1), srv.dials.Load())
 			require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub failed"))
 			srv.refuses.Store(false)
@@ -312,7 +312,7 @@ func TestARefusedWayThatIsNotNeededAnyMoreIsNotAskedFor(t *testing.T) {
 		l := pubsub.NewListener(make(chan struct{}, 1))
 		l.Listen(sub, "a")
 		require.False(t, woken(&l), "messages of SPUBLISH are missed")
-		require.Equal(t, pubsub.Hearing{Plain: true}, srv.published(&l, "a"))
+		require.Equal(t, pubsub.SubscribeModes{Plain: true}, srv.published(&l, "a"))
 		time.Sleep(10*time.Minute + time.Second)
 		require.InDelta(t, 11, srv.asked.Load(), 1)
 		require.Equal(t, int32(1), srv.plain.Load(), "it is confirmed")

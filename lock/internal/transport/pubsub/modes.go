@@ -2,8 +2,8 @@ package pubsub
 
 import "github.com/wheellock/wheellock/lock/internal/support/wait"
 
-// Hearing says what a Subscriber listens for: in which ways its channels are subscribed.
-type Hearing struct {
+// SubscribeModes says what a Subscriber listens for: in which ways its channels are subscribed.
+type SubscribeModes struct {
 	// Plain is for messages of PUBLISH, and Sharded for messages of SPUBLISH. Sharded
 	// channels have slots, as keys have.
 	Plain, Sharded bool
@@ -11,23 +11,25 @@ type Hearing struct {
 	Certain bool
 }
 
-func (h Hearing) wants(way int) bool { return way == plain && h.Plain || way == sharded && h.Sharded }
+func (h SubscribeModes) wants(way int) bool {
+	return way == plain && h.Plain || way == sharded && h.Sharded
+}
 
-// Retune makes the Subscriber listen for what Config.Hearing says now. If that changes the
+// Retune makes the Subscriber listen for what Config.Modes says now. If that changes the
 // ways of a channel, its listeners are woken when the change is confirmed.
 func (s *Subscriber) Retune() {
-	now := s.cfg.Hearing()
+	now := s.cfg.Modes()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retuneLocked(now)
 }
 
 // retuneLocked makes the Subscriber listen for now, and reports whether that is a change.
-func (s *Subscriber) retuneLocked(now Hearing) (isChanged bool) {
-	if now == s.hearing {
+func (s *Subscriber) retuneLocked(now SubscribeModes) (isChanged bool) {
+	if now == s.modes {
 		return false
 	}
-	s.hearing = now
+	s.modes = now
 	if s.conn == nil {
 		return true
 	}
@@ -46,7 +48,7 @@ func (s *Subscriber) retuneLocked(now Hearing) (isChanged bool) {
 
 // wantsLocked reports whether channels must be subscribed in that way, and can be.
 func (s *Subscriber) wantsLocked(way int) bool {
-	return s.hearing.wants(way) && (way != sharded || !s.isDeaf)
+	return s.modes.wants(way) && (way != sharded || !s.isShardedRefused)
 }
 
 // lacksLocked reports whether t lacks a subscription in a way that it needs.
