@@ -271,7 +271,7 @@ func TestHoldsOfTheFamilyAreRenewed(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
 	ctx := bounded.Context(t)
-	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: time.Second})
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 3 * time.Second}) // on a busy machine too
 	var helds []*lock.Held
 	for kind := range exclusive {
 		for _, name := range append(fixture.Names("kept:"+kind, 6), "{kept}:"+kind, "x{kept "+kind+"}y") {
