@@ -106,7 +106,7 @@ func (x *MultiHeld) Deadline() time.Time {
 	x.mu.Lock()
 	parts, over, lostAt := x.parts, x.over, x.lostAt
 	x.mu.Unlock()
-	if end, ok := quorum.Deadline(parts, x.need); ok && !(over && lostAt.Before(end)) {
+	if end, ok := quorum.Deadline(parts, x.need); ok && (!over || !lostAt.Before(end)) {
 		return end
 	}
 	return lostAt // zero if the loss is just about to be told

@@ -314,7 +314,10 @@ func TestALeaseThatIsFixedInTheQueueIsAskedAboutOnce(t *testing.T) {
 		gone bool
 		want int // questions
 	}{
-		{confirm, true, 1}, {confirm, false, 1}, {verify, true, 1}, {verify, false, 1},
+		{confirm, true, 1},
+		{confirm, false, 1},
+		{verify, true, 1},
+		{verify, false, 1},
 		{func(*renewal.Lane, *renewal.Lease) {}, false, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (c *checks) checkExclusion(l *keyHistory) {
 			continue
 		}
 		for _, o := range running {
-			if !(o.kind == read && h.kind == read || c.wasTakenAway(o, h) || h.handed && c.wasTakenAway(h, o)) {
+			if excused := o.kind == read && h.kind == read || c.wasTakenAway(o, h) || h.handed && c.wasTakenAway(h, o); !excused {
 				c.addViolation("%v and %v both relied on it for %v", o, h, min(o.end(), h.end()).sub(h.got))
 			}
 		}

@@ -108,7 +108,7 @@ func (hy *history) readEvents(proc int, r io.Reader) error {
 	for {
 		text, end := lines.ReadBytes('\n')
 		if end != nil {
-			return nil // a last line without its end was cut by a kill
+			return nil //nolint:nilerr // a last line without its end was cut by a kill
 		}
 		var e event
 		if err := json.Unmarshal(text, &e); err != nil {

@@ -84,7 +84,6 @@ func (s *Topology) look(ctx context.Context, limit time.Duration) ([]table, erro
 			nodes, waiting = nodes[n:], waiting+n
 			wait.Reset(patience)
 		}
-		next = false
 		select {
 		case a := <-answers:
 			waiting--

@@ -271,7 +271,7 @@ func (c *core) hear(e *entry, what news) (stop bool) {
 	case e.state == resting && what == missed:
 		c.move(e, due)
 		return true
-	case what == released && !(e.state == ready && e.proved):
+	case what == released && (e.state != ready || !e.proved):
 		stop = e.state == resting
 		if e.state == ready {
 			c.move(e, due) // out of the line of names that are not proved

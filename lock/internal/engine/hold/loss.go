@@ -15,7 +15,7 @@ func (l loss) forget() {
 	// A hold that was renewed may end long before a longer lease that Extend or LockFor has asked for.
 	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
 	// What Close leaves to its TTL is not released, because its holder may still work.
-	late := h.has(unsure) && !(l.why == renewal.Closed && wait.Closed(h.k.cfg.Closing))
+	late := h.has(unsure) && (l.why != renewal.Closed || !wait.Closed(h.k.cfg.Closing))
 	if longer || late || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
 		h.releaseLater()
 	}

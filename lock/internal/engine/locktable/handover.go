@@ -1,8 +1,9 @@
 package locktable
 
 import (
-	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 )
 
 // A run of hand-overs inside one client ends with a real release after a number of

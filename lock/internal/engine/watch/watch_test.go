@@ -269,7 +269,7 @@ func TestAParentKeepsNoWatchThatHasEnded(t *testing.T) {
 func BenchmarkContext(b *testing.B) {
 	parent, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for name, make := range map[string]func() (context.Context, context.CancelFunc){
+	for name, newParent := range map[string]func() (context.Context, context.CancelFunc){
 		"background": func() (context.Context, context.CancelFunc) { return context.Background(), func() {} },
 		"value": func() (context.Context, context.CancelFunc) {
 			return context.WithValue(parent, ctxKey("k"), "v"), func() {}
@@ -280,7 +280,7 @@ func BenchmarkContext(b *testing.B) {
 			_, w := newWatch("me")
 			b.ReportAllocs()
 			for b.Loop() {
-				p, end := make()
+				p, end := newParent()
 				_ = w.Context(p).Err()
 				end()
 			}

@@ -478,7 +478,7 @@ func (d drawer) keepers(s *scenario) {
 		}
 		for range some(d, 1, 1, 2, 3) {
 			acts := d.acts(s.Objects, false)
-			if k != nil && d.chance(2) {
+			if d.chance(2) {
 				acts = slices.Insert(acts, 0, act{Do: wants, Count: len(s.Objects)})
 			}
 			s.Actors = append(s.Actors, actor{Client: i, Acts: acts})
