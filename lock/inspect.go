@@ -264,7 +264,8 @@ func brokeOff(a pipe.Answer) bool {
 }
 
 // confirmHolds asks Redis about the holds of this client that ForceUnlock may have deleted. A field tells
-// the number of its owner, and not of which client the owner is, so all shared holds of the name are asked for.
+// the number of its owner, but not the client that made the owner. So it asks about all shared holds of
+// the name.
 func (m *Mutex) confirmHolds() {
 	if !m.kind.Exclusive() {
 		for _, h := range m.c.table.Shared(m.name) {

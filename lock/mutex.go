@@ -127,7 +127,7 @@ func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*Held, error) {
 // have expired, and waiters come into the order in which they ask again.
 //
 // Waiting costs Redis about 10 us for each sign of life: 3 % of a core with 5,000
-// waiters, and 5 to 7 % with 10,000. After a stall of Redis of 1.5 s, so many
+// waiters, and 5 to 7 % with 10,000. After a stall of Redis of 1.5 s, 10,000
 // waiters go on within half a second, or with the next sign of life if the message
 // of a release is lost. More than 10,000 waiters of one lock were not tried. While
 // a Redisson client waits for the same lock, each waiter also sends a request of
