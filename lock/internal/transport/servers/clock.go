@@ -55,11 +55,11 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		isEnded := failed != nil && !refused && !slow && !asked.isUnanswered
 		if pipe.LoggedOut(failed) || dialing.TurnedAway(failed) || isEnded && asked.sent.IsZero() {
 			conn.Close()
+			s.noteDialFailure(before, failed)
 			if isEnded {
 				s.clock.noteEnd()
+				s.Failed(failed)
 			}
-			s.noteDialFailure(before, failed)
-			s.Failed(failed)
 			return pipe.Connection{}, failed
 		}
 		if !isEnded {
