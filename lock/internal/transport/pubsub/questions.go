@@ -12,11 +12,13 @@ import (
 // once for each of its channels, or with one error.
 type question struct {
 	command  string    // the name that the answers have
-	channel  string    // the first channel
-	channels []any     // all channels
+	channels []any     // its channels, one if they are sharded; a PING has an empty text
 	answers  int       // how many answers are still to come
 	at       time.Time // when it was sent
 }
+
+// first returns the first channel.
+func (q question) first() string { return q.channels[0].(string) }
 
 // send writes a command with arguments, in parts of subscribeMax. A sharded
 // command takes channels of one slot, so each sharded channel has its own command.
@@ -69,7 +71,6 @@ func (s *Subscriber) noteQuestion(command string, args []any) {
 	if command == "PING" {
 		q.command = pong
 	}
-	q.channel, _ = args[0].(string)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.questions = append(s.questions, q)
@@ -80,7 +81,7 @@ func (s *Subscriber) noteQuestion(command string, args []any) {
 func (s *Subscriber) noteAnswer(kind, channel string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.questions) == 0 || s.questions[0].command != kind || isOfShards(kind) && s.questions[0].channel != channel {
+	if len(s.questions) == 0 || s.questions[0].command != kind || isOfShards(kind) && s.questions[0].first() != channel {
 		return false
 	}
 	if s.questions[0].answers--; s.questions[0].answers == 0 {

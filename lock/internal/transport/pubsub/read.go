@@ -105,26 +105,25 @@ func (s *Subscriber) staysUsable(q question, err error) bool {
 	case q.command == "sunsubscribe": // a server has no subscription for a slot that it does not have
 		return verdict == pipe.Elsewhere
 	case q.command == "subscribe":
-		s.refuse(q, err)
+		s.refuse(q.channels, err)
 	case verdict == pipe.Elsewhere:
-		s.redirect(keys.PlainChannel(q.channel), s.cfg.Redirect(to))
+		s.redirect(keys.PlainChannel(q.first()), s.cfg.Redirect(to))
 	case pipe.Definite(err) && s.cfg.SSubscribeRefused != nil && s.cfg.SSubscribeRefused(err):
-		s.giveUpSharded(keys.PlainChannel(q.channel))
+		s.giveUpSharded(keys.PlainChannel(q.first()))
 	default:
-		q.channels = []any{keys.PlainChannel(q.channel)}
-		s.refuse(q, err)
+		s.refuse([]any{keys.PlainChannel(q.first())}, err)
 	}
 	return true
 }
 
-// refuse is called when the server has refused to subscribe the channels of q. If there are several,
-// one of them may be the reason, so each is asked for alone from now on. Otherwise the listeners of the
-// channel poll. The server is asked for it again after a refusedPause, or at the next ping if the
+// refuse is called when the server has refused to subscribe channels. If there are several, one of them
+// may be the reason, so each is asked for alone from now on. Otherwise the listeners of the channel
+// poll. The server is asked for it again after a refusedPause, or at the next ping if the
 // refusal may pass.
-func (s *Subscriber) refuse(q question, err error) {
+func (s *Subscriber) refuse(channels []any, err error) {
 	s.mu.Lock()
-	isAlone := len(q.channels) == 1
-	for _, name := range q.channels {
+	isAlone := len(channels) == 1
+	for _, name := range channels {
 		channel := name.(string)
 		switch t := s.topics[channel]; {
 		case t == nil:
