@@ -130,7 +130,8 @@ package lock
 // exceptions. Under shard.mu, the client reads the state of a lease, and the
 // messages of a channel. Under the mutex of a RedLock's line, it reads which
 // members an owner has. Under the mutex of a connection's queue, it reads whether
-// requests are in flight (package pipe). The scripts of one hold are sent one after the other.
+// requests are in flight (package pipe). The scripts of one hold are sent one after
+// the other.
 //
 // # What is counted and told
 //
@@ -145,8 +146,8 @@ package lock
 // Every acquisition has a hash field of its own, <client id>:<owner>:<seq>. Only
 // a hand-over in memory uses the field again. Scripts set counts instead of
 // adding to them, and no script lowers a TTL below the lease of a hold. Package pipe
-// says how requests expire. While a request whose outcome is unknown may still be carried out, only
-// the release of its hold is sent (package hold).
+// says how requests expire. While a request whose outcome is unknown may still be
+// carried out, only the release of its hold is sent (package hold).
 //
 // The client closes a connection whose oldest request is older than
 // Config.IOTimeout. The outcome of the connection's requests is then unknown, and

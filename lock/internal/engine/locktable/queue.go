@@ -272,13 +272,13 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 
 // goneLocked tells the queues of h's name that know of h that h has ended. It returns the
 // queues that are not needed any more, see dropLocked.
-func (s *shard[H]) goneLocked(h H, r RunEnd, sounding bool) (ended [2]*queue[H]) {
+func (s *shard[H]) goneLocked(h H, r RunEnd, isLookTime bool) (ended [2]*queue[H]) {
 	mode := h.Mode()
 	if mode == Permit {
 		s.freedLocked(Key{h.Name(), waitqueue.Permits})
 		return ended
 	}
-	yields := s.freedByUsLocked(h, r, sounding)
+	yields := s.freedByUsLocked(h, r, isLookTime)
 	for i, k := range kindsOf(mode) {
 		switch q := s.queues.get(Key{h.Name(), k}); {
 		case q == nil:

@@ -113,7 +113,7 @@ func (s *shard[H]) yieldsLocked(h H) (near, over bool) {
 
 // freedByUsLocked notes that h has ended, if it is the hold of its name. It reports whether
 // strangers may wait.
-func (s *shard[H]) freedByUsLocked(h H, r RunEnd, sounding bool) (near bool) {
+func (s *shard[H]) freedByUsLocked(h H, r RunEnd, isLookTime bool) (near bool) {
 	if h.Mode() != Exclusive || s.holds.get(h.Name()) != h {
 		return false
 	}
@@ -123,7 +123,7 @@ func (s *shard[H]) freedByUsLocked(h H, r RunEnd, sounding bool) (near bool) {
 	case x != nil:
 		x.Freed(now, r.Others)
 	case r.Suspects:
-		s.suspectLocked(h.Name(), now, sounding || now > s.suspected[h.Name()].Add(suspectEach))
+		s.suspectLocked(h.Name(), now, isLookTime || now > s.suspected[h.Name()].Add(suspectEach))
 	}
 	return x != nil && x.Found()
 }
@@ -149,8 +149,8 @@ func (m *suspected) note(name string, now waitqueue.Instant) bool {
 
 // suspectLocked pauses for an unknown stranger of a lock if it is time for that. It pauses at most once
 // in lookFor, so that all clients pause at the same release.
-func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, time bool) *waitqueue.Strangers {
-	if at, noted := s.suspected[name]; !time || noted && now < at.Add(lookFor) || !s.suspected.note(name, now) {
+func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, isTime bool) *waitqueue.Strangers {
+	if at, noted := s.suspected[name]; !isTime || noted && now < at.Add(lookFor) || !s.suspected.note(name, now) {
 		return nil
 	}
 	return s.strangers.add(name, waitqueue.NewSuspected(&s.table.yielding, now), now)
@@ -165,7 +165,7 @@ func (t *Table[H]) isTimeToLook(name string) bool {
 
 // yieldLocked returns until when w leaves the object to strangers. If w's time is limited and ends
 // before that, at end, it returns 0, because w would have no try at all.
-func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, sounding bool) waitqueue.Instant {
+func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, isLookTime bool) waitqueue.Instant {
 	if w.key.Kind != waitqueue.Exclusive {
 		return 0
 	}
@@ -177,7 +177,7 @@ func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Insta
 		x.Heard(now, messages)
 	case x != nil:
 	case messages > 0, w.q.probe.Deferred(now, strangerPause):
-		x = w.shard.suspectLocked(w.key.Name, now, sounding || stood >= suspectEach)
+		x = w.shard.suspectLocked(w.key.Name, now, isLookTime || stood >= suspectEach)
 	}
 	if x == nil {
 		return 0

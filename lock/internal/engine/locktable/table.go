@@ -236,10 +236,10 @@ func (t *Table[H]) Forget(h H) { t.ForgetAfter(h, RunEnd{}) }
 
 // ForgetAfter is Forget of a hold whose release may have ended a run of hand-overs.
 func (t *Table[H]) ForgetAfter(h H, run RunEnd) {
-	sounding := run.Suspects && t.isTimeToLook(h.Name())
+	isLookTime := run.Suspects && t.isTimeToLook(h.Name())
 	s := t.shard(h.Name())
 	s.mu.Lock()
-	ended := s.goneLocked(h, run, sounding)
+	ended := s.goneLocked(h, run, isLookTime)
 	if s.removeLocked(h) {
 		s.idleLocked()
 	}

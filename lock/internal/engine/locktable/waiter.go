@@ -165,7 +165,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 	table, s := w.table, w.shard
 	var ended *queue[H]
 	defer func() { table.endQueue(ended) }()
-	sounding := w.waited && w.key.Kind == waitqueue.Exclusive && table.isTimeToLook(w.key.Name)
+	isLookTime := w.waited && w.key.Kind == waitqueue.Exclusive && table.isTimeToLook(w.key.Name)
 	end, limited := ctx.Deadline()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 			heard = table.heard(&o.listener)
 			o.probe.Hear(now, heard)
 		}
-		due := w.yieldLocked(end, limited, now, sounding)
+		due := w.yieldLocked(end, limited, now, isLookTime)
 		switch {
 		case first && due > 0:
 			due = o.probe.DueAt(due, w.needs)

@@ -134,6 +134,13 @@ func reenter(x *exec) any {
 	return int64(1)
 }
 
+// lengthenTTL is extendTTL, but leaves a key without TTL as it is.
+func (x *exec) lengthenTTL(key string, ms int64) {
+	if x.pttl(key) != -1 {
+		x.extendTTL(key, ms)
+	}
+}
+
 func handoff(x *exec) any {
 	key, old, field, lease := x.keys[0], x.arg(1), x.arg(2), x.lease(3)
 	floor := x.least(4)

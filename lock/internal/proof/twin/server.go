@@ -278,13 +278,6 @@ func (x *exec) extendTTL(key string, ms int64) {
 	}
 }
 
-// lengthenTTL is extendTTL, but leaves a key without TTL as it is.
-func (x *exec) lengthenTTL(key string, ms int64) {
-	if x.pttl(key) != -1 {
-		x.extendTTL(key, ms)
-	}
-}
-
 func (x *exec) publish(channel, text string) int64 {
 	x.messages = append(x.messages, message{channel, text})
 	return x.countSubscribers(channel)

@@ -113,9 +113,9 @@
 // came within a millisecond. If bytes have come, the connection has failed. As a rule
 // the resident reads again within Config.Timeout after the last request, and sees the
 // end of an idle connection. It does not if the timer runs just while a leader ends. The
-// check before the next write then sees that end. Only a connection of package resp over a socket can be led. A
-// long request is always written by the writer, because a write that waits does not heed
-// the context of its caller. See lead.go.
+// check before the next write then sees that end. Only a connection of package resp over
+// a socket can be led. A long request is always written by the writer, because a write
+// that waits does not heed the context of its caller. See lead.go.
 //
 // # Some callers
 //
