@@ -50,8 +50,7 @@ func listen(ch chan<- os.Signal, signals []os.Signal) {
 }
 
 // outlivePipes keeps this process alive when it writes to a pipe whose reader has gone. The
-// write fails, and the process continues to guard its command. The command itself still
-// gets SIGPIPE.
+// write fails, and the process goes on. The command that it guards still gets SIGPIPE.
 func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 func number(s os.Signal) int {

@@ -115,7 +115,7 @@
 //
 // The status of the command, 128+n if signal n ended it, or
 //
-//	120  the lock was not acquired, because another has it
+//	120  the lock was not acquired, because another has it; of unlock: another library has it
 //	121  the lock was lost: the command was ended, or may have run without it
 //	122  Redis does not answer or refuses: it is not known who has the lock
 //	125  wrong usage

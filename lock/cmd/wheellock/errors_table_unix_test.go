@@ -36,7 +36,7 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 		"start", "run", "run n", "run n true", "run n m -- true", "run -what n -- true", "run -wait soon n -- true", "run -lease 999ms n -- true",
 		"run -lease 1s -grace 501ms n -- true", "run -grace -5s n -- true", "run -keep 1000h n -- true", "run -redis http://h n -- true", "run -redis= n -- true", "inspect -prefix a} n",
 		"run -cluster h n -- true", "inspect", "inspect redis://h", "unlock a", "check a", "list a", "list -limit -1",
-		"run held -- true", "run -wait 500ms held -- true", "run theirs -- true", "run hash -- true", "run n -- no-such-command", "run n -- /", "run wheellock_token -- true",
+		"run held -- true", "run -wait 500ms held -- true", "run theirs -- true", "unlock -force theirs", "run hash -- true", "run n -- no-such-command", "run n -- /", "run wheellock_token -- true",
 	} {
 		call(s.URL(), args)
 	}

@@ -86,7 +86,8 @@ func TestInspectSaysWhoHoldsALock(t *testing.T) {
 		require.False(t, fixture.Exists(t, s, name))
 	}
 	w = wheellock(t, s.URL(), "unlock", "-force", "foreign")
-	require.Equal(t, statusUnknown, w.run(t))
+	require.Equal(t, statusNotAcquired, w.run(t))
+	w.requireOneLine(t, "another library has the lock")
 	require.True(t, fixture.Exists(t, s, "foreign"))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/diagnosis"
 )
 
@@ -148,14 +149,14 @@ func (l *lister) listServer(ctx context.Context, conn redis.Conn) error {
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// showPage shows the locks among keys.
-func (l *lister) showPage(conn redis.Conn, keys []string) error {
-	types, err := l.pipeline(conn, keys, func(key string) [][]any { return [][]any{{"TYPE", key}} })
+// showPage shows the locks among the names that SCAN has returned.
+func (l *lister) showPage(conn redis.Conn, names []string) error {
+	types, err := l.pipeline(conn, names, func(key string) [][]any { return [][]any{{"TYPE", key}} })
 	if err != nil {
 		return err
 	}
 	var hashes []string
-	for i, key := range keys {
+	for i, key := range names {
 		switch kind := types[i][0].(type) {
 		case redis.Error:
 			if isElsewhere(kind) {
@@ -164,7 +165,7 @@ func (l *lister) showPage(conn redis.Conn, keys []string) error {
 				return kind
 			}
 		case string:
-			if kind == "hash" && !l.seen[key] {
+			if kind == "hash" && !l.seen[key] && !keys.IsBeside(key) {
 				hashes = append(hashes, key)
 			}
 		}
@@ -179,7 +180,7 @@ func (l *lister) showPage(conn redis.Conn, keys []string) error {
 		for i, key := range group {
 			if refused, ok := answers[i][0].(redis.Error); ok && !l.isBefore62 && strings.HasPrefix(refused.Error(), "ERR unknown command") {
 				l.isBefore62 = true
-				return l.showPage(conn, keys)
+				return l.showPage(conn, names)
 			}
 			if slices.ContainsFunc(answers[i][:4], isElsewhere) { // another pass finds it; the other answers are about further keys
 				l.moved = true

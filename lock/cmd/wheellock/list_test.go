@@ -88,6 +88,15 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{a}", 3)
 	require.Eventually(t, func() bool { return fixture.Int(t, s, "LLEN", "redisson_lock_queue:{fair}") == 2 }, time.Minute, time.Millisecond)
 
+	other := fixture.ClientOf(t, s, lock.Config{})
+	waits := make(chan struct{})
+	go func() {
+		defer close(waits)
+		_, _ = other.RWMutex("read").Writer().Lock(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-waits })
+	require.Eventually(t, func() bool { return fixture.Exists(t, s, keys.RWWriters("read")) }, time.Minute, time.Millisecond)
+
 	all := parsedList(t, s.URL())
 	require.Len(t, all, 9, "%v", all)
 	require.Equal(t, "mutex", all["a"].Kind)

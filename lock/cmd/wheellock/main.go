@@ -70,6 +70,7 @@ Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
 
 // run does what args say and returns the exit status.
 func run(args, env []string, files stdio) int {
+	outlivePipes()
 	p := newProgram(env, files)
 	defer p.lines.flush(flushTimeout)
 	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock, "list": p.list, "check": p.check, "version": p.version}

@@ -22,7 +22,6 @@ const (
 
 // run is the subcommand run.
 func (p *program) run(args []string) (int, error) {
-	outlivePipes() // before the first line
 	o, err := p.parseRun(args)
 	if err != nil {
 		return 0, err

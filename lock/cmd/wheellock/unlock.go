@@ -25,6 +25,8 @@ func (p *program) unlock(args []string) (int, error) {
 	return 0, s.withLock(name, func(ctx context.Context, client *lock.Client, v view) error {
 		m := client.Mutex(name)
 		switch { // each kind wakes its waiters
+		case v.Mode == "foreign":
+			return &statusError{statusNotAcquired, fmt.Sprintf("%s: another library has the lock, and only it can release it", printable(v.Name))}
 		case v.Mode == "read" || v.Mode == "write":
 			m = client.RWMutex(name).Writer() // it also deletes the readers' keys
 		case s.hasQueue(ctx, v.Name):

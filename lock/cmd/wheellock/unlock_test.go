@@ -204,8 +204,12 @@ func TestAFailedWriteIsNotAnUnknownLock(t *testing.T) {
 	unwritable, err := os.Open(os.DevNull) // for reading
 	require.NoError(t, err)
 	defer unwritable.Close()
+	unread, gone, err := os.Pipe() // a write to it is also a signal, which ends most programs
+	require.NoError(t, err)
+	require.NoError(t, unread.Close())
+	defer gone.Close()
 	const cannot = "cannot write to the standard output: "
-	for _, c := range []struct{ args, says string }{
+	for i, c := range []struct{ args, says string }{
 		{"inspect n", "wheellock: " + cannot},
 		{"inspect -json n", "wheellock: " + cannot},
 		{"list", "wheellock: " + cannot},
@@ -216,7 +220,10 @@ func TestAFailedWriteIsNotAnUnknownLock(t *testing.T) {
 		{"unlock -force n", "wheellock: n: was free, but " + cannot},
 	} {
 		w := wheellock(t, s.URL(), strings.Fields(c.args)...)
-		w.Stdout = unwritable
+		w.Stdout = []*os.File{unwritable, gone}[i%2]
+		if c.args == "unlock -force n" {
+			w.Stdout = gone
+		}
 		require.Equal(t, statusUnwritten, w.run(t), c.args)
 		require.Contains(t, w.stderr.String(), c.says)
 	}
