@@ -97,7 +97,7 @@ func TestAServerWithTLSAndAPasswordThatChanges(t *testing.T) {
 				require.NoError(t, rdb.Ping(t.Context()).Err())
 				asked, open := v.asked.Load(), v.open.Load()
 				ofGoRedis := named(t, "orders", s.Server)
-				cfg := lock.Config{Lease: 2 * time.Second}
+				cfg := lock.Config{Lease: 6 * time.Second}
 				var c *lock.Client
 				if way == "New" {
 					made, err := lockgoredis.New(rdb, cfg)
@@ -115,7 +115,7 @@ func TestAServerWithTLSAndAPasswordThatChanges(t *testing.T) {
 				v.change(t, "second", s.Server)
 				require.Positive(t, fixture.Int(t, s.Server, "CLIENT", "KILL", "USER", "app"))
 				renewed := c.Stats().Renewal.Renewed
-				bounded.Until(t, func() bool { return held.Err() != nil || c.Stats().Renewal.Renewed >= renewed+3 })
+				bounded.Until(t, func() bool { return held.Err() != nil || c.Stats().Renewal.Renewed > renewed })
 				require.NoError(t, held.Err())
 				require.Greater(t, v.asked.Load(), asked)
 				bounded.Until(t, func() bool { return v.open.Load() <= open+1 }) // one of ours
