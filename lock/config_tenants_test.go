@@ -139,7 +139,7 @@ func (u tenant) mayNotRun(t *testing.T, conn redis.Conn, words []any) bool {
 func TestUsersOfDifferentPrefixesCannotHurtEachOther(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
-	fixture.NeedAbilities(t, redistest.ChannelRights)
+	fixture.NeedAbilities(t, redistest.ChannelRights, redistest.CommandList)
 	for _, prefixes := range [][2]string{{"app:", "other:"}, {"app:", "app2:"}, {"{app}:", "{other}:"}, {"app:", "{other}:"}} {
 		for _, prefixes := range [][2]string{prefixes, {prefixes[1], prefixes[0]}} {
 			t.Run(prefixes[0]+" hurts "+prefixes[1], func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // Software is the name and the version of a server. It is zero if the server does not tell them.
 type Software struct {
-	Name    string // Redis, Valkey or KeyDB
+	Name    string // Redis, Valkey, Redict or KeyDB
 	Version string // as the project of that name counts, such as 7.0.15
 }
 
@@ -40,13 +40,15 @@ func (s *Server) Software() (Software, error) {
 	return SoftwareOf(m), err
 }
 
-// SoftwareOf reads the fields of INFO's section "server". Valkey gives the version of
-// Redis that it is compatible with as redis_version and its own beside it; KeyDB
+// SoftwareOf reads the fields of INFO's section "server". Valkey and Redict give the version
+// of Redis that they are compatible with as redis_version and their own beside it; KeyDB
 // gives its own as redis_version, so only the program's name tells it from Redis.
 func SoftwareOf(info map[string]string) Software {
 	switch version := info["redis_version"]; {
 	case info["valkey_version"] != "":
 		return Software{Name: "Valkey", Version: info["valkey_version"]}
+	case info["redict_version"] != "":
+		return Software{Name: "Redict", Version: info["redict_version"]}
 	case version == "":
 		return Software{}
 	case strings.Contains(path.Base(info["executable"]), "keydb"):
@@ -56,7 +58,7 @@ func SoftwareOf(info map[string]string) Software {
 	}
 }
 
-var versionText = regexp.MustCompile(`^(?:(Redis|Valkey|KeyDB) s|S)erver v=(\d+\.\d+\S*)`)
+var versionText = regexp.MustCompile(`^(?:(Redis|Valkey|Redict|KeyDB) s|S)erver v=(\d+\.\d+\S*)`)
 
 // parseVersion reads what the option --version of a server's program prints. Valkey 7.2
 // prints no name.
@@ -99,7 +101,7 @@ type Ability struct {
 	major, minor int // the first version of Redis that has it
 }
 
-// The abilities that tests ask for. Valkey began as Redis 7.2.4 and counts on from there,
+// The abilities that tests ask for. Valkey and Redict began as Redis 7.2.4 and count on from there,
 // and KeyDB has the version of the Redis that it follows, so one number is enough.
 var (
 	Users         = Ability{"users (ACL)", 6, 0}
@@ -110,6 +112,7 @@ var (
 	RandomFields  = Ability{"HRANDFIELD", 6, 2}
 	ShardedPubSub = Ability{"sharded pub/sub", 7, 0}
 	DebugSetting  = Ability{"a setting that allows DEBUG", 7, 0}
+	CommandList   = Ability{"COMMAND LIST", 7, 0}
 )
 
 // Lacks returns nil if the server has all abilities, and otherwise an error that names the

@@ -45,6 +45,10 @@ var servers = map[string]struct{ info, printed, program string }{
 		"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nvalkey_release_stage:ga\r\navailability_zone:\r\nexecutable:/data/redis-server\r\n",
 		"Valkey server v=8.0.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=0", "valkey-server 8.0.1",
 	},
+	"Redict 7.3.6": {
+		"# Server\r\nredis_version:7.2.4\r\nredict_version:7.3.6\r\nredis_mode:standalone\r\nexecutable:/data/redict-server\r\n",
+		"Redict server v=7.3.6 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=0", "redict-server 7.3.6",
+	},
 	"KeyDB 6.3.4": {
 		"# Server\r\nredis_version:6.3.4\r\nredis_git_sha1:7e7e5e57\r\nexecutable:/usr/local/bin/keydb-server\r\navailability_zone:\r\n",
 		"KeyDB server v=6.3.4 sha=7e7e5e57:0 malloc=jemalloc-5.2.1 bits=64 build=0", "keydb-server 6.3.4",
@@ -80,7 +84,7 @@ func TestWhatAServerCanDoIsDecidedByItsVersion(t *testing.T) {
 	for name, lacks := range map[string]string{
 		"Redis 4.0.14": "channels shards users", "Redis 5.0.14": "channels shards users",
 		"Redis 6.0.20": "channels shards", "Redis 6.2.16": "shards", "KeyDB 6.3.4": "shards",
-		"Redis 7.0.15": "", "Redis 8.0.1": "", "Redis 10.0.0": "", "Valkey 7.2.7": "", "Valkey 8.0.1": "",
+		"Redis 7.0.15": "", "Redis 8.0.1": "", "Redis 10.0.0": "", "Valkey 7.2.7": "", "Valkey 8.0.1": "", "Redict 7.3.6": "",
 	} {
 		var s redistest.Software
 		s.Name, s.Version, _ = strings.Cut(name, " ")
