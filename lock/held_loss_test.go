@@ -71,7 +71,11 @@ func must[T any](x T, err error) T {
 }
 
 func redOf(c []*lock.Client) *lock.RedLock {
-	return must(lock.NewRedLock(lock.RedLockConfig{Durable: true}, c[0].Mutex("m"), c[1].Mutex("m"), c[2].Mutex("m")))
+	var members []*lock.Mutex
+	for _, member := range c {
+		members = append(members, member.Mutex("m"))
+	}
+	return must(lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...))
 }
 
 // eachLate runs f with each kind of hold.

@@ -36,13 +36,13 @@ type multiHold struct {
 	// immutable
 	from         *founding     // the attempt that made it; nil for a MultiLock
 	need         int           // how many of parts must be held
-	spare        int           // how many of the lock's members need not answer at Unlock
 	inOrder      bool          // Unlock releases the first part last
 	spareTimeout time.Duration // how long Unlock waits for the members that need not answer
 	owner        owner.Owner
 	wake         func() // called at the end of Unlock; or nil
 
 	state atomic.Uint32
+	spare int // how many of parts Unlock need not release; only Unlock changes it
 	watch watch.Watch
 
 	mu        sync.Mutex      // guards what follows; never held during I/O
@@ -189,10 +189,9 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 	} else {
 		lost = nil
 	}
-	if len(open) > x.spare {
+	if len(open) > 0 {
 		x.state.Store(isLeft)
 	} else {
-		open = nil
 		x.state.Store(isUnlocked)
 	}
 	if x.wake != nil {
@@ -251,13 +250,14 @@ func (x *multiHold) noteLost(err error) {
 }
 
 // release unlocks all parts that are not unlocked yet. It returns the errors of the
-// parts that were lost, and of the parts that may not be released. It also waits for
-// retakes under way, because a retake that gets its member releases it.
+// parts that were lost, and of the parts that may not be released. The latter are nil if
+// x.need others are free, which is enough for another owner. It also waits for retakes
+// under way, because a retake that gets its member releases it.
 func (x *multiHold) release(ctx context.Context, parts []part, retakes []*retake) (lost, open []error) {
 	results := make(chan error, len(parts)+len(retakes))
 	waiting := 0
-	await := func(enough int, late <-chan time.Time) {
-		for waiting > 0 && waiting+len(open) > enough {
+	await := func(all bool, late <-chan time.Time) {
+		for waiting > 0 && (all || waiting+len(open) > x.spare) {
 			select {
 			case err := <-results:
 				waiting--
@@ -265,6 +265,9 @@ func (x *multiHold) release(ctx context.Context, parts []part, retakes []*retake
 				case err == nil, errors.Is(err, ErrNotHeld): // by an earlier call
 				case errors.Is(err, ErrLost):
 					lost = append(lost, err)
+					if !isGone(err) {
+						x.spare = max(x.spare-1, 0)
+					}
 				default:
 					open = append(open, err)
 				}
@@ -290,14 +293,25 @@ func (x *multiHold) release(ctx context.Context, parts []part, retakes []*retake
 		// Other callers of this process queue at the first member. It is handed
 		// over when the other members are free.
 		send(parts[1:])
-		await(0, time.After(releaseGrace))
+		await(true, time.After(releaseGrace))
 		send(parts[:1])
 	} else {
 		send(parts)
 	}
-	await(x.spare, nil)
-	await(0, time.After(x.spareTimeout))
+	await(false, nil)
+	await(true, time.After(x.spareTimeout))
+	await(false, nil)
+	if len(open) <= x.spare {
+		open = nil
+	}
 	return lost, open
+}
+
+// isGone reports whether a part was lost because its key was gone, so others can have it. The server of
+// any other lost part may have the key still.
+func isGone(err error) bool {
+	var lost *LostError
+	return errors.As(err, &lost) && lost.Reason == NotOwner
 }
 
 // releaseGrace is how long a caller that gives up waits until the members that it

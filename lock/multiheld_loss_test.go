@@ -97,9 +97,14 @@ func TestAHolderThatUnlocksWhileAClientClosesKeepsItsLocksUntilThen(t *testing.T
 // redOnServers returns a RedLock of m on three servers, and the servers and clients of its members.
 func redOnServers(t *testing.T) (*lock.RedLock, []*locktest.Server, []*lock.Client) {
 	t.Helper()
+	return redOn(t, 3)
+}
+
+func redOn(t *testing.T, n int) (*lock.RedLock, []*locktest.Server, []*lock.Client) {
+	t.Helper()
 	var servers []*locktest.Server
 	var clients []*lock.Client
-	for range 3 {
+	for range n {
 		s := locktest.NewServer(t)
 		servers, clients = append(servers, s), append(clients, s.Client(lock.Config{}))
 	}

@@ -192,9 +192,14 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 		go r.members[i].c.cast.As("ask a member", func() { ballots <- r.ask(ask, i, t) })() // ends with ask; the loop below waits for it
 	}
 	y := quorum.NewTally[*hold.Held](len(r.members))
-	hurried := false
+	hurried, elected := false, false
 	for range r.members {
 		y.Add(<-ballots)
+		if !elected && !t.Renewed && y.Count(quorum.Yes) >= r.need {
+			elected = true // most of a lease that is not renewed is for the work
+			t := time.AfterFunc(t.Lease/10-time.Since(began), cancel)
+			defer t.Stop()
+		}
 		if y.CountAgainst() > len(r.members)-r.need {
 			cancel() // there is no quorum, whatever the other members answer
 		}
@@ -236,7 +241,7 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 // elect makes a hold of the members that an attempt has taken, or releases them.
 func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[*hold.Held], from *founding, o owner.Owner) (*MultiHeld, error) {
 	x := &multiHold{
-		from: from, need: r.need, spare: len(r.members) - r.need, spareTimeout: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
+		from: from, need: r.need, spareTimeout: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
 	}
 	var taken, useless []*hold.Held
 	for _, b := range y.Ballots {
@@ -254,6 +259,7 @@ func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[*hold.Held], from *
 		giveUp(ctx, taken)
 		return nil, r.noQuorum(y)
 	}
+	x.spare = len(x.parts) - x.need
 	x.start()
 	if !x.valid() { // the attempt took too long, or members were lost meanwhile
 		giveUp(ctx, taken)

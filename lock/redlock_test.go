@@ -3,7 +3,9 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +13,7 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
 )
 
 func TestRedLockIsHeldByAMajority(t *testing.T) {
@@ -423,4 +426,71 @@ func TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 	held, err := r.Lock(over)
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(bg))
+}
+
+// TestAShortLeaseOfARedLockIsHadThoughAMemberIsSilent: MemberTimeout is longer than the lease.
+func TestAShortLeaseOfARedLockIsHadThoughAMemberIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		red, servers, _ := redOnServers(t)
+		servers[2].Pause()
+		defer servers[2].Resume()
+		const lease = 500 * time.Millisecond
+		for name, take := range map[string]func(context.Context, time.Duration) (*lock.MultiHeld, error){"TryLockFor": red.TryLockFor, "LockFor": red.LockFor} {
+			held, err := take(t.Context(), lease)
+			require.NoError(t, err, name)
+			require.Equal(t, 2, held.Members())
+			require.Greater(t, time.Until(held.Deadline()), lease/2, name)
+			require.NoError(t, held.Unlock(t.Context()), name)
+		}
+	})
+}
+
+// TestUnlockOfARedLockWaitsUntilAQuorumIsFree: members that did not vote, and members that are lost because
+// they did not answer, are not known to be free.
+func TestUnlockOfARedLockWaitsUntilAQuorumIsFree(t *testing.T) {
+	for name, c := range map[string]struct {
+		members       int
+		down          []int // at the attempt
+		lost, deleted []int // while it is held
+		silent        []int // at Unlock
+		isFree        bool
+	}{
+		"one of three did not vote, and one is silent": {members: 3, down: []int{2}, silent: []int{1}},
+		"one of three is silent":                       {members: 3, silent: []int{1}, isFree: true},
+		"two of five are lost, and two are silent":     {members: 5, lost: []int{3, 4}, silent: []int{1, 2}},
+		"one of five is lost, and one is silent":       {members: 5, lost: []int{4}, silent: []int{1}, isFree: true},
+		"two of five are deleted, and two are silent":  {members: 5, deleted: []int{3, 4}, silent: []int{1, 2}, isFree: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				red, servers, _ := redOn(t, c.members)
+				each := func(members []int, do func(*locktest.Server)) {
+					for _, i := range members {
+						do(servers[i])
+					}
+				}
+				each(c.down, (*locktest.Server).Pause)
+				held := fixture.Hold(t, red.Lock)
+				require.Equal(t, c.members-len(c.down), held.Members())
+				each(c.lost, (*locktest.Server).Pause)
+				each(c.deleted, func(s *locktest.Server) { require.True(t, s.Delete("m")) })
+				for held.Members() > c.members-len(c.down)-len(c.lost)-len(c.deleted) {
+					time.Sleep(time.Second)
+				}
+				each(c.silent, (*locktest.Server).Pause)
+				err := held.Unlock(t.Context())
+				if !c.isFree {
+					require.ErrorIs(t, err, lock.ErrUnknown)
+					err = held.Unlock(t.Context())
+				}
+				each(slices.Concat(c.down, c.lost, c.silent), (*locktest.Server).Resume)
+				if !c.isFree {
+					require.ErrorIs(t, err, lock.ErrUnknown)
+					err = held.Unlock(t.Context())
+				}
+				require.NoError(t, err)
+				require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrNotHeld)
+			})
+		})
+	}
 }
