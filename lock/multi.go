@@ -251,14 +251,19 @@ func (p *pass) take(ctx context.Context, wait bool) (*hold.Held, error) {
 	return (*hold.Held)(held), err
 }
 
-// takeNext takes a further member, and waits for it no longer than the limit.
+// takeNext takes a further member. It waits no longer than the limit for an owner that has it.
 func (p *pass) takeNext(ctx context.Context) (*hold.Held, error) {
-	if p.limit == 0 {
-		return p.take(ctx, false)
+	held, refused := p.take(ctx, false)
+	if p.limit == 0 || !errors.Is(refused, ErrNotAcquired) {
+		return held, refused
 	}
-	ctx, cancel := context.WithTimeout(wait.Sound(ctx), p.limit)
+	limited, cancel := context.WithTimeout(wait.Sound(ctx), p.limit)
 	defer cancel()
-	return p.take(ctx, true)
+	held, err := p.take(limited, true)
+	if err != nil && limited.Err() != nil && wait.Ended(ctx) == nil {
+		return nil, refused // the limit may have ended a last try
+	}
+	return held, err
 }
 
 // giveUp releases the members that the pass has taken.
@@ -274,5 +279,5 @@ func (p *pass) mayRetry(ctx context.Context, err error) bool {
 	case gotNoAnswer(err):
 		return !p.m.members[p.at].c.cfg.FailFast
 	}
-	return errors.Is(err, ErrNotAcquired) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, ErrNotAcquired)
 }

@@ -569,3 +569,46 @@ func TestALostRedLockTellsEachLossOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestAMultiLockWaitsForTheAnswerOfAFreeMember: late passes limit how long they wait for a member that
+// another owner has, and not how long its server takes to answer.
+func TestAMultiLockWaitsForTheAnswerOfAFreeMember(t *testing.T) {
+	for name, take := range map[string]func(m *lock.MultiLock, ctx context.Context) (*lock.MultiHeld, error){
+		"Lock": (*lock.MultiLock).Lock,
+		"LockFor": func(m *lock.MultiLock, ctx context.Context) (*lock.MultiHeld, error) {
+			return m.LockFor(ctx, 200*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				other, c := srv.Client(lock.Config{}), srv.Client(lock.Config{FailFast: true})
+				names := []string{"a", "b"}
+				theirs := fixture.Hold(t, other.Mutex(names[1]).Lock)
+				srv.SetDelay(30 * time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				type result struct {
+					held *lock.MultiHeld
+					err  error
+				}
+				got := make(chan result, 1)
+				go func() {
+					held, err := take(fixture.MultiLock(t, c.Mutex(names[0]), c.Mutex(names[1])), ctx)
+					got <- result{held, err}
+				}()
+				for pass := range 3 { // in each of which it collides
+					bounded.Until(t, func() bool { return c.Stats().Waiting == 1 })
+					next := fixture.Hold(t, other.Mutex(names[pass%2]).Lock)
+					require.NoError(t, theirs.Unlock(t.Context()))
+					theirs = next
+					time.Sleep(time.Second)
+				}
+				require.NoError(t, theirs.Unlock(t.Context()))
+				had := <-got
+				require.NoError(t, had.err)
+				require.NoError(t, had.held.Unlock(t.Context()))
+			})
+		})
+	}
+}
