@@ -2,6 +2,7 @@ package lock
 
 import (
 	"slices"
+	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/locktable"
@@ -68,3 +69,6 @@ func (x *MultiHeld) Retakes(why Reason) bool {
 	defer x.endRetakesLocked()
 	return len(x.retakes) == 1
 }
+
+// IsTooOld reports whether a request of a semaphore or latch must not be sent again.
+func IsTooOld(written time.Time) bool { return (&recorded{written: written}).isTooOld() }

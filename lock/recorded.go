@@ -91,7 +91,9 @@ func (d *recorded) outcomeOfClose() wire.Outcome {
 }
 
 // isTooOld reports whether d must not be sent again.
-func (d *recorded) isTooOld() bool { return !d.written.IsZero() && time.Since(d.written) > resendTime }
+func (d *recorded) isTooOld() bool {
+	return !d.written.IsZero() && wait.Left(d.lastSending(), time.Now()) < 0
+}
 
 // lastSending returns the time after which d must not be sent any more.
 func (d *recorded) lastSending() time.Time {

@@ -418,3 +418,13 @@ func TestFailFastIsForThoseWhoWait(t *testing.T) {
 		require.ErrorIs(t, sem.Acquire(ctx, 1), lock.ErrUnknown)
 	})
 }
+
+// TestARequestIsNotSentAgainAfterASuspension of the machine, in which Redis may have forgotten its result.
+func TestARequestIsNotSentAgainAfterASuspension(t *testing.T) {
+	now := time.Now()
+	require.False(t, lock.IsTooOld(time.Time{}))
+	require.False(t, lock.IsTooOld(now))
+	require.False(t, lock.IsTooOld(bounded.BeforeSuspension(now, 10)))
+	require.True(t, lock.IsTooOld(bounded.BeforeSuspension(now, 21)))
+	require.True(t, lock.IsTooOld(now.Add(-21*time.Second)))
+}

@@ -68,3 +68,10 @@ func TestAContextEndsWithItsTestOrBefore(t *testing.T) {
 	t.Run("a test that ends", func(t *testing.T) { ended = Context(t) })
 	require.Error(t, ended.Err())
 }
+
+func TestTheClocksDisagreeAfterASuspension(t *testing.T) {
+	now := time.Now()
+	before := BeforeSuspension(now, 60)
+	require.Zero(t, now.Sub(before))
+	require.Equal(t, time.Minute, now.Round(0).Sub(before.Round(0)))
+}

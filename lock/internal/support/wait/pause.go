@@ -26,6 +26,12 @@ func Ended(ctx context.Context) error {
 	return err
 }
 
+// Left returns how much time is left from now to until, by the clock that leaves less. The monotonic
+// clock stands still while the machine is suspended, and Redis does not. The wall clock may be set.
+func Left(until, now time.Time) time.Duration {
+	return min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
+}
+
 // Sound returns ctx with an Err that says what Ended does. Package context panics if a parent
 // has ended without an Err, so derive contexts only from a Sound one.
 func Sound(ctx context.Context) context.Context { return sound{ctx} }

@@ -147,7 +147,10 @@ func SlotMoves(err error) bool { return TryAgain(err) || Code(err) == "ASK" }
 func KeysApart(err error) bool { return beginsWith(err, nonLocal) }
 
 // OfCluster reports whether err is an error that only a node of a Cluster returns.
-func OfCluster(err error) bool { return Code(err) == "MOVED" || Code(err) == "CROSSSLOT" }
+func OfCluster(err error) bool { return Moved(err) || Code(err) == "CROSSSLOT" }
+
+// Moved reports whether err says that another server has the key.
+func Moved(err error) bool { return Code(err) == "MOVED" }
 
 // OfReplica reports whether err says that the server is a replica, where keys have no slots. MASTERDOWN
 // is the answer of one that does not follow its master and must not serve old data. A server in cluster

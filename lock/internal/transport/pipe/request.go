@@ -145,7 +145,7 @@ func (r *Request) stamp(st *stamps) {
 		return
 	}
 	limit, open := st.limit, st.open
-	if left := r.notAfter.Sub(st.now); !r.notAfter.IsZero() && left < st.timeout && !open.IsZero() {
+	if left := wait.Left(r.notAfter, st.now); !r.notAfter.IsZero() && left < st.timeout && !open.IsZero() {
 		limit, open = st.clock.Limit(st.now, left)
 	}
 	r.limit, r.answer.Open = limit, open
@@ -156,7 +156,7 @@ func (r *Request) markNotRun() { r.answer.Stamp, r.answer.Open = time.Time{}, ti
 
 // isExpired reports whether it is too late for r.
 func (r *Request) isExpired(now time.Time) bool {
-	return !r.notAfter.IsZero() && !now.Before(r.notAfter)
+	return !r.notAfter.IsZero() && wait.Left(r.notAfter, now) <= 0
 }
 
 // Await returns the answer of r, which was put. If ctx ends first, Await leaves r and

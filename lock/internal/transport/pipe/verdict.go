@@ -1,6 +1,10 @@
 package pipe
 
-import "time"
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
+)
 
 // Verdict is what follows from the answer to a request.
 type Verdict uint8
@@ -69,7 +73,7 @@ func (cfg *Config) judgeAnswer(r *Request, err error) Verdict {
 	case AsText:
 		r.asText, r.askingAnswered = true, false
 	case Late:
-		if r.lates == MaxLates || !r.notAfter.IsZero() && time.Until(r.notAfter) < cfg.Timeout {
+		if r.lates == MaxLates || !r.notAfter.IsZero() && wait.Left(r.notAfter, time.Now()) < cfg.Timeout {
 			return Final
 		}
 		r.lates++
