@@ -71,7 +71,7 @@ func (k *Engine) Outcome(op string, a pipe.Answer) wire.Outcome {
 	case errors.Is(a.Err, k.cfg.Closed) && a.Stamp.IsZero(): // nothing was written
 		o.Result = wire.Closed
 	case !k.cfg.Traits.Slots && replied && pipe.OfCluster(a.Err), pipe.Definite(a.Err), op == "acquire" && a.Stamp.IsZero() && pipe.Distrusts(a.Err):
-		o.Result = wire.Denied
+		o.Result, o.IsMoved = wire.Denied, pipe.Moved(a.Err)
 	case isNotSent(op, a):
 		o.Result = wire.NotSent
 	}

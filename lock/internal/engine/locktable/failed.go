@@ -13,9 +13,17 @@ import (
 
 // This file says how a Waiter goes on after a try or a re-entry without success.
 
+// movedFor is how long a waiter goes on after MOVED, which Redis otherwise says to who needs a Topology.
+// Redis has answered this waiter before. So the server has become a replica, as behind a name that takes
+// a while to lead to the new master.
+const movedFor = time.Minute
+
 // failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last
 // says how it ended.
 func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over bool) {
+	if o.IsMoved && w.refusedAt > 0 && w.table.Now() < w.refusedAt.Add(movedFor) {
+		o.Result = wire.Unknown
+	}
 	switch w.unsure = w.unsure || o.Result == wire.Unknown; {
 	case w.unsure && o.Result == wire.NotSent:
 		o.Result = wire.Unknown
@@ -78,7 +86,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	q, out, now := w.q, w.outlook(), w.table.Now()
 	switch {
 	case o.Result == wire.Refused:
-		out.refused = true
+		out.refused, w.refusedAt = true, max(now, 1)
 		s.refusedLocked(w, now)
 		if w.again == 0 && w.ownOutlook == nil { // else the try has told Redis when w tries again, or w asks by itself
 			w.spread = w.table.cfg.Random.Float64()

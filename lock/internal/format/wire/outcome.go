@@ -18,6 +18,8 @@ type Outcome struct {
 	// the connection, of Unknown, NotSent and Denied. If Op is "", Cause is the caller's error.
 	Op    string
 	Cause error
+	// IsMoved says, of Denied, that Redis named another server. It may have become a replica.
+	IsMoved bool
 
 	Token    int64 // of Granted, for a kind that has tokens: above 0
 	Reserved int64 // of Granted: how many tokens behind Token are reserved

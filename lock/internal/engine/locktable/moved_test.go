@@ -1,0 +1,69 @@
+package locktable
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
+)
+
+// scripted is a call whose tries end as they are told, and then get the lock.
+type scripted struct {
+	take
+	outcomes []wire.Outcome
+}
+
+func (s *scripted) Try(ctx context.Context) wire.Outcome {
+	if len(s.outcomes) == 0 {
+		return s.take.Try(ctx)
+	}
+	o := s.outcomes[0]
+	s.outcomes = s.outcomes[1:]
+	return o
+}
+
+// TestAWaiterGoesOnWhenItsServerHasBecomeAReplica, which says MOVED in cluster mode. A call that was never
+// answered by this server is told so at once, and one that waits is told after a minute.
+func TestAWaiterGoesOnWhenItsServerHasBecomeAReplica(t *testing.T) {
+	held := wire.Outcome{Result: wire.Refused, TTL: time.Minute, Next: -1}
+	moved := wire.Outcome{Result: wire.Denied, Op: "acquire", IsMoved: true, Cause: redis.Error("MOVED 1 other:1")}
+	denied := wire.Outcome{Result: wire.Denied, Op: "acquire", Cause: redis.Error("NOPERM no")}
+	forLong := []wire.Outcome{held}
+	for range 10_000 {
+		forLong = append(forLong, moved)
+	}
+	for name, c := range map[string]struct {
+		outcomes []wire.Outcome
+		isHad    bool
+		atMost   time.Duration
+	}{
+		"after it was refused":          {[]wire.Outcome{held, moved, moved, moved}, true, 2 * time.Minute},
+		"and refused at the new master": {[]wire.Outcome{held, moved, held, moved}, true, 3 * time.Minute},
+		"at the first try":              {[]wire.Outcome{moved}, false, time.Second},
+		"for long":                      {forLong, false, 2*time.Minute + 10*time.Second},
+		"but not after another refusal": {[]wire.Outcome{held, denied}, false, 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, c0 *client) {
+				c0.redis.losesNothing = true
+				s := &scripted{take{c: c0, name: "a", as: ownerOf(1)}, c.outcomes}
+				began := time.Now()
+				s.w = c0.table.NewWaiter(Key{"a", waitqueue.Exclusive}, s, Request{Owner: s.as})
+				defer s.w.End()
+				o := s.w.Run(t.Context())
+				require.Equal(t, c.isHad, o.Result == wire.Granted, "%+v", o)
+				require.LessOrEqual(t, time.Since(began), c.atMost)
+				if c.isHad {
+					c0.unlock(s.held)
+				} else {
+					require.Equal(t, wire.Denied, o.Result)
+				}
+			})
+		})
+	}
+}
