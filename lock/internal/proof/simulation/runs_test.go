@@ -18,7 +18,7 @@ import (
 // passes has the hand-overs of a mutex. world.mu guards it.
 type passes struct {
 	reserved []reservation      // in their order
-	holders  map[int64]*client  // who got it with that token
+	holders  map[int64]holder   // who got it with that token
 	endings  map[int64]ending   // by token, the last Unlock that succeeded
 	news     map[int64]struct{} // tokens whose hand-over was not checked yet
 }
@@ -29,6 +29,12 @@ type reservation struct {
 	at   time.Time
 }
 
+// holder is the client that got a token, and when.
+type holder struct {
+	client *client
+	at     time.Time
+}
+
 // ending is the last Unlock of a hold.
 type ending struct {
 	client *client
@@ -36,13 +42,13 @@ type ending struct {
 }
 
 func newPasses() passes {
-	return passes{holders: map[int64]*client{}, endings: map[int64]ending{}, news: map[int64]struct{}{}}
+	return passes{holders: map[int64]holder{}, endings: map[int64]ending{}, news: map[int64]struct{}{}}
 }
 
 // got notes that g was granted.
 func (p *passes) got(g *grant) {
 	if g.token > 0 {
-		p.holders[g.token] = g.client
+		p.holders[g.token] = holder{g.client, time.Now()}
 		p.news[g.token] = struct{}{}
 	}
 }
@@ -86,7 +92,10 @@ func (w *world) checkRuns(grants []*grant) {
 		for token := range p.news {
 			before, ended := p.endings[token-1]
 			reserved, known := p.when(token)
-			if ended && known && p.holders[token] == before.client && before.began.Sub(reserved) > inMemory && !w.forgot {
+			after := p.holders[token]
+			// A hold that somebody took away by force may end after the next one was got.
+			handed := after.client == before.client && !after.at.Before(before.began)
+			if ended && known && handed && before.began.Sub(reserved) > inMemory && !w.forgot {
 				late, by = token, before.began.Sub(reserved)
 			}
 		}
