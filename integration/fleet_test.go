@@ -3,9 +3,11 @@ package integration_test
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/integration/stranger"
 )
 
 // earlier is a commit whose programs may still run in a fleet, see .github/CHANGELOG.md.
@@ -36,13 +40,7 @@ const mayFallBy = 10 * (1 << 20) / 1000
 // TestAMixedFleet: processes of the earlier commit, with the rights that its page gives, and
 // processes of this one share locks. .ci/run -all asks for it.
 func TestAMixedFleet(t *testing.T) {
-	if os.Getenv("WHEELLOCK_FLEET") == "" {
-		t.Skip("it takes minutes: WHEELLOCK_FLEET=1 asks for it")
-	}
-	fixture.NeedAbilities(t, redistest.ChannelRights)
-	old := sourceOf(t, earlier)
-	programs := map[string]string{"old": buildFleet(t, old), "new": buildFleet(t, moduleRoot(t))}
-
+	old, programs := fleetPrograms(t)
 	one := fixture.Server(t)
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
 	for side, tree := range map[string]string{"old": old, "new": moduleRoot(t)} {
@@ -102,6 +100,57 @@ func TestAMixedFleet(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{"wheellock_token", "app:wheellock_token"}, fixture.Keys(t, one, "*"), "old clients have one counter for all prefixes")
+}
+
+// fleetPrograms returns the source of the earlier commit, and the programs of both sides.
+func fleetPrograms(t *testing.T) (old string, programs map[string]string) {
+	t.Helper()
+	if os.Getenv("WHEELLOCK_FLEET") == "" {
+		t.Skip("it takes minutes: WHEELLOCK_FLEET=1 asks for it")
+	}
+	fixture.NeedAbilities(t, redistest.ChannelRights)
+	old = sourceOf(t, earlier)
+	return old, map[string]string{"old": buildFleet(t, old), "new": buildFleet(t, moduleRoot(t))}
+}
+
+// TestAMixedFleetBesideJava: four processes of each side, with eight goroutines each, take turns with sixteen
+// threads of a JVM. Old clients take the releases that new ones leave to Java, and new ones must not starve.
+func TestAMixedFleetBesideJava(t *testing.T) {
+	const lasts = 20 * time.Second
+	_, programs := fleetPrograms(t)
+	s, witness := fixture.Server(t), fixture.Server(t)
+	jvm, err := stranger.New(stranger.Config{
+		Dial: func() (redis.Conn, error) { return s.Dial() }, Key: "contended", Threads: 16, Lease: 30 * time.Second,
+		Wait: 5 * time.Second, Hold: 5 * time.Millisecond, Again: time.Millisecond,
+		Delay: func() time.Duration { return time.Millisecond + rand.N(time.Millisecond) },
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, jvm.Close()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	var all sync.WaitGroup
+	for side, program := range programs {
+		for range 4 {
+			all.Go(func() {
+				out, err := exec.CommandContext(t.Context(), program, "-side", side, "-servers", s.Addr(), "-witness", witness.Addr(),
+					"-kind", "mutex", "-goroutines", "8", "-for", lasts.String()).CombinedOutput()
+				if err != nil || bytes.Contains(out, []byte(" lost ")) {
+					t.Errorf("%s: %v\n%s", side, err, out)
+				}
+			})
+		}
+	}
+	require.NoError(t, jvm.Run(ctx))
+	all.Wait()
+	turns := map[string]int{"Java": jvm.Counts().Turns}
+	for _, line := range fixture.Strings(t, witness, "LRANGE", "log", 0, -1) {
+		words := strings.Fields(line)
+		require.Len(t, words, 3, "%q: two were inside", line)
+		turns[words[1]]++
+	}
+	t.Logf("turns: %v", turns)
+	require.Greater(t, turns["new"], turns["old"]/4)
+	require.Positive(t, turns["Java"])
 }
 
 // requireHistory checks that no two processes that exclude each other were inside at once, that the sides

@@ -102,9 +102,13 @@ package lock
 // stranger it is our turn, but the stranger's next thread may be faster. Then we
 // take as many turns in a row as the strangers had. A client that had its turn
 // tries a little later than our other clients. A stranger counts as near for a
-// second after it was seen, and for a minute if no pause was in vain. Package
-// locktable keeps this state for at most 64 names in a shard. Package waitqueue
-// has the rule (Strangers).
+// second after it was seen, and for a minute if no pause was in vain. Others may
+// take what is left to strangers: clients of an earlier version, or of a third
+// library. The TTL of the next holder tells that, if all have the same lease. If
+// strangers get less than two thirds, nothing is left to them any more, except at
+// the releases at which all clients pause together, see below. Package locktable
+// keeps this state for at most 64 names in a shard. Package waitqueue has the rule
+// (Strangers).
 //
 // A stranger that never gets the lock is never seen. So at the beginning of each
 // half second, by the server's clock, all clients that wait pause at one release.

@@ -28,11 +28,12 @@ var (
 	prefix   = flag.String("prefix", "", "of the names")
 	kind     = flag.String("kind", "", "mutex, fair, rw or permits")
 	rounds   = flag.Int("rounds", 0, "of each goroutine")
+	duration = flag.Duration("for", 0, "how long goroutines take turns of equal length, instead of -rounds")
+	callers  = flag.Int("goroutines", 4, "of this process")
 )
 
 const (
-	goroutines = 4
-	lease      = 3 * time.Second
+	lease = 3 * time.Second
 	// No waiter tries by itself in the time that the test has: it must be woken.
 	poll = 10 * time.Minute
 )
@@ -63,9 +64,9 @@ func run(ctx context.Context) error {
 		own = append(own, held)
 	}
 	began := time.Now()
-	errs := make(chan error, goroutines)
+	errs := make(chan error, *callers)
 	var all sync.WaitGroup
-	for g := range goroutines {
+	for g := range *callers {
 		all.Add(1)
 		go func() {
 			defer all.Done()
@@ -106,14 +107,15 @@ func connect(cfg lock.Config) (*lock.Client, error) {
 	return lock.NewTopology(t, cfg)
 }
 
-// contend takes and gives back the lock that all processes fight for. Every tenth is kept for longer.
+// contend takes and gives back the lock that all processes fight for. Every tenth of the rounds is longer.
 func contend(ctx context.Context, client *lock.Client, g int) error {
 	told, err := redis.Dial("tcp", *witness)
 	if err != nil {
 		return err
 	}
 	defer told.Close()
-	for round := range *rounds {
+	began := time.Now()
+	for round := 0; round < *rounds || time.Since(began) < *duration; round++ {
 		take, mode := client.Mutex("contended").Lock, "alone"
 		switch *kind {
 		case "fair":
@@ -135,10 +137,13 @@ func contend(ctx context.Context, client *lock.Client, g int) error {
 		if _, err := enter.Do(told, "inside", "log", mode, *side, held.Token()); err != nil {
 			return err
 		}
-		if pause := time.Millisecond; round%10 == 9 {
-			time.Sleep(40 * pause)
-		} else {
-			time.Sleep(pause)
+		switch {
+		case *duration > 0:
+			time.Sleep(5 * time.Millisecond)
+		case round%10 == 9:
+			time.Sleep(40 * time.Millisecond)
+		default:
+			time.Sleep(time.Millisecond)
 		}
 		if !held.Valid() {
 			log.Println(*side, "lost", held.Err())

@@ -34,7 +34,7 @@ func New(cfg Config) (*Engine, error) {
 // newTable returns the table of the client, whose Network need not be there yet.
 func (k *Engine) newTable() *locktable.Table[*Hold] {
 	cfg := locktable.Config[*Hold]{
-		MaxPoll: k.cfg.MaxPoll, FairPoll: fairSignEach(&k.cfg), FailFast: k.cfg.FailFast,
+		Lease: k.cfg.Lease, MaxPoll: k.cfg.MaxPoll, FairPoll: fairSignEach(&k.cfg), FailFast: k.cfg.FailFast,
 		HandOver:   k.cfg.Replicas == 0, // replicas know nothing of a hand-over
 		Random:     k.cfg.Random,
 		Subscriber: func(name string) *pubsub.Subscriber { return k.Network.Server(name).Subscriber() },

@@ -87,7 +87,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	switch {
 	case o.Result == wire.Refused:
 		out.refused, w.refusedAt = true, max(now, 1)
-		s.refusedLocked(w, now)
+		s.refusedLocked(w, now, o.TTL)
 		if w.again == 0 && w.ownOutlook == nil { // else the try has told Redis when w tries again, or w asks by itself
 			w.spread = w.table.cfg.Random.Float64()
 		}

@@ -115,7 +115,7 @@ func errorOf(ctx context.Context, o wire.Outcome) error {
 func newFake(ctx context.Context, passedOn func(*fakeHold)) *Table[*fakeHold] {
 	subscriber := newDeafSubscriber(ctx)
 	return New(Config[*fakeHold]{
-		MaxPoll: 5 * time.Second, FairPoll: 2 * time.Second, HandOver: true,
+		Lease: time.Minute, MaxPoll: 5 * time.Second, FairPoll: 2 * time.Second, HandOver: true,
 		Random:     wait.Random(nil),
 		Subscriber: func(string) *pubsub.Subscriber { return subscriber },
 		Ahead:      func(string) time.Duration { return 0 },

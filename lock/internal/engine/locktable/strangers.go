@@ -33,10 +33,10 @@ const (
 	mostStrangers = 64
 )
 
-// yielding says how clients let strangers have their turns.
-func yielding() waitqueue.Yielding {
+// yieldingOf says how clients with that lease let strangers have their turns.
+func yieldingOf(lease time.Duration) waitqueue.Yielding {
 	return waitqueue.Yielding{
-		Pause: strangerPause, Known: strangerKnown, Most: strangerMost, Brief: runBrief, Time: runTime,
+		Lease: lease, Pause: strangerPause, Known: strangerKnown, Most: strangerMost, Brief: runBrief, Time: runTime,
 		Defer: time.Millisecond, DeferEach: 250 * time.Microsecond,
 	}
 }
@@ -84,12 +84,16 @@ func (m *strangers) makeRoom(now waitqueue.Instant) {
 	}
 }
 
-// refusedLocked notes that Redis refused w, and whether a stranger holds the lock.
-func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant) {
+// refusedLocked notes that Redis refused w, and whether a stranger holds the lock. ttl is what is left of
+// the holder's lease.
+func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant, ttl time.Duration) {
 	if w.key.Kind != waitqueue.Exclusive {
 		return
 	}
 	if x := s.strangers.near(w.key.Name, now); x != nil {
+		if !w.stranger {
+			x.Overtaken(w.asked, ttl)
+		}
 		x.Refused(w.asked, now, w.stranger)
 	} else if w.stranger {
 		s.strangers.add(w.key.Name, waitqueue.NewStrangers(&s.table.yielding, now), now)
@@ -122,6 +126,9 @@ func (s *shard[H]) freedByUsLocked(h H, r RunEnd, isLookTime bool) (near bool) {
 	switch {
 	case x != nil:
 		x.Freed(now, r.Others)
+		if x.IsCrowded() && s.looksLocked(h.Name(), now, isLookTime) {
+			x.Look(now)
+		}
 	case r.Suspects:
 		s.suspectLocked(h.Name(), now, isLookTime || now > s.suspected[h.Name()].Add(suspectEach))
 	}
@@ -147,10 +154,16 @@ func (m *suspected) note(name string, now waitqueue.Instant) bool {
 	return true
 }
 
-// suspectLocked pauses for an unknown stranger of a lock if it is time for that. It pauses at most once
-// in lookFor, so that all clients pause at the same release.
+// looksLocked reports whether the client pauses now to see whether a stranger takes a lock. It pauses if
+// it is time for that, and at most once in lookFor, so that all clients pause at the same release.
+func (s *shard[H]) looksLocked(name string, now waitqueue.Instant, isTime bool) bool {
+	at, noted := s.suspected[name]
+	return isTime && (!noted || now >= at.Add(lookFor)) && s.suspected.note(name, now)
+}
+
+// suspectLocked pauses for an unknown stranger of a lock if it is time for that.
 func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, isTime bool) *waitqueue.Strangers {
-	if at, noted := s.suspected[name]; !isTime || noted && now < at.Add(lookFor) || !s.suspected.note(name, now) {
+	if !s.looksLocked(name, now, isTime) {
 		return nil
 	}
 	return s.strangers.add(name, waitqueue.NewSuspected(&s.table.yielding, now), now)
@@ -172,12 +185,15 @@ func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Insta
 	known := &w.shard.strangers
 	x := known.near(w.key.Name, now)
 	messages, stood, news := w.q.probe.NewsSince(now)
+	released := messages > 0 || w.q.probe.Deferred(now, strangerPause)
 	switch {
-	case x != nil && news:
-		x.Heard(now, messages)
-	case x != nil:
-	case messages > 0, w.q.probe.Deferred(now, strangerPause):
+	case x == nil && released:
 		x = w.shard.suspectLocked(w.key.Name, now, isLookTime || stood >= suspectEach)
+	case x == nil:
+	case released && x.IsCrowded() && w.shard.looksLocked(w.key.Name, now, isLookTime):
+		x.Look(now)
+	case news:
+		x.Heard(now, messages)
 	}
 	if x == nil {
 		return 0

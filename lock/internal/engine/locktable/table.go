@@ -18,6 +18,7 @@ import (
 // Config has what a Table needs from its client. All functions are safe for concurrent
 // use.
 type Config[H Hold] struct {
+	Lease    time.Duration // of the client
 	MaxPoll  time.Duration // how long a waiter sleeps at most while it may miss the message of a release
 	FairPoll time.Duration // how long a waiter for a FairMutex sleeps at most
 	HandOver bool          // holds go from one caller of the client to the next
@@ -57,7 +58,7 @@ type Table[H Hold] struct {
 
 // New returns an empty Table.
 func New[H Hold](cfg Config[H]) *Table[H] {
-	t := &Table[H]{cfg: cfg, seed: maphash.MakeSeed(), start: time.Now(), idle: make(chan struct{}), yielding: yielding()}
+	t := &Table[H]{cfg: cfg, seed: maphash.MakeSeed(), start: time.Now(), idle: make(chan struct{}), yielding: yieldingOf(cfg.Lease)}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.table, s.holds.seed = t, t.seed

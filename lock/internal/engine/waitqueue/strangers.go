@@ -6,6 +6,7 @@ import "time"
 // of another library, Redisson. It receives the message of a release at the same time as
 // this client, but takes longer until it tries. All fields are immutable.
 type Yielding struct {
+	Lease time.Duration // of the clients of this side
 	Pause time.Duration // how long the client does not try after a release
 	Known time.Duration // how long a stranger that was seen is believed to wait
 	Most  time.Duration // the same, if no pause was in vain since
@@ -23,6 +24,9 @@ type Yielding struct {
 // before it leaves a release to strangers. On this side, a client that had the object lets
 // the others have it first. Make a Strangers with NewStrangers. It is not safe for
 // concurrent use.
+//
+// Clients of an older version, or of a third library, may take what is left to strangers. If they do
+// so for long and strangers seldom get it, nothing is left any more, except at a Look.
 type Strangers struct {
 	rules *Yielding // immutable
 
@@ -30,6 +34,7 @@ type Strangers struct {
 	wasSeen      bool    // a stranger was seen; otherwise it is only suspected
 	seen         Instant // when a stranger had the object last
 	pausedInVain bool    // since then a pause has ended without a stranger
+	overtaken    uint8   // two for each pause in which a client that does not pause took it, less one for each that a stranger used; at most crowded
 
 	// the strangers' last turns in a row
 	streak int     // how many were seen
@@ -42,6 +47,10 @@ type Strangers struct {
 
 	others int // clients of this side that should have a turn before this one
 }
+
+// crowded is how often strangers are overtaken before nothing is left to them, if they get none of it.
+// It is reached if they get less than two thirds.
+const crowded = 16
 
 // strangersState says which side has the object, as far as this client knows.
 type strangersState uint8
@@ -95,6 +104,9 @@ func (s *Strangers) theirTurn(now Instant) {
 			s.since = s.freed
 		}
 	}
+	if s.state == left {
+		s.overtaken -= min(s.overtaken, 1)
+	}
 	s.state = theirs
 }
 
@@ -102,6 +114,33 @@ func (s *Strangers) theirTurn(now Instant) {
 func (s *Strangers) noteUnusedPause() {
 	if s.state == left && s.Near(s.freed) {
 		s.pausedInVain = true
+	}
+}
+
+// Overtaken records that a probe that began at began was refused by a holder that is no stranger, whose
+// lease ends after ttl. If that holder did not pause for strangers, it has overtaken them. Refused
+// follows. Only a holder with the same lease as this client is recognized.
+func (s *Strangers) Overtaken(began Instant, ttl time.Duration) {
+	took := began.Add(ttl - s.rules.Lease)
+	if s.state == left && began >= s.freed && took > s.freed.Add(-s.rules.Pause) && took < s.freed.Add(s.rules.Pause*3/4) {
+		s.overtaken = min(s.overtaken+2, crowded)
+	}
+}
+
+// IsCrowded reports whether others than strangers take what is left to strangers.
+func (s *Strangers) IsCrowded() bool { return s.overtaken == crowded }
+
+// Look leaves an object that was released just now to strangers once more, although others have
+// taken it so often.
+func (s *Strangers) Look(now Instant) {
+	s.state, s.freed, s.overtaken = left, now, crowded-1
+}
+
+// leave leaves the object to strangers, if it is they who get it.
+func (s *Strangers) leave(now Instant) {
+	s.state, s.freed = left, now
+	if s.IsCrowded() {
+		s.state = unknown
 	}
 }
 
@@ -118,7 +157,7 @@ func (s *Strangers) NoWaiters(now Instant) { s.pausedInVain, s.took = true, now 
 // of hand-overs that led to the hold is over, because a stranger waits.
 func (s *Strangers) Leaving(now Instant) (over bool) {
 	s.turns++
-	return s.wasSeen && s.Near(now) && !s.mayTakeTurn(now) && now > s.took.Add(s.rules.Brief)
+	return s.Found() && s.Near(now) && !s.mayTakeTurn(now) && now > s.took.Add(s.rules.Brief)
 }
 
 // Freed records that a hold of this client has ended, and how many other clients were
@@ -130,8 +169,8 @@ func (s *Strangers) Freed(now Instant, told int64) {
 
 // noteRelease records that this side has released the object.
 func (s *Strangers) noteRelease(now Instant) {
-	s.state, s.freed = left, now
-	if s.mayTakeTurn(now) {
+	s.leave(now)
+	if s.state == left && s.mayTakeTurn(now) {
 		s.state = freed
 	}
 }
@@ -147,7 +186,7 @@ func (s *Strangers) Heard(now Instant, messages uint64) {
 		s.turns++
 		s.noteRelease(now)
 	case s.state == unknown, s.state < freed && messages > 1:
-		s.state, s.freed = left, now
+		s.leave(now)
 	}
 }
 
@@ -195,9 +234,9 @@ func (s *Strangers) Near(at Instant) bool {
 	return at <= s.seen.Add(known)
 }
 
-// Found reports whether a stranger was seen. If not, the clients of this library behave as
-// before, except for the one pause.
-func (s *Strangers) Found() bool { return s.wasSeen }
+// Found reports whether a stranger was seen that gets what is left to it. If not, the clients of
+// this library behave as before, except for the one pause.
+func (s *Strangers) Found() bool { return s.wasSeen && !s.IsCrowded() }
 
 // Seen returns when a stranger had the object last.
 func (s *Strangers) Seen() Instant { return s.seen }

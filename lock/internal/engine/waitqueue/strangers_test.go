@@ -10,6 +10,7 @@ import (
 
 // productYielding is the Yielding of package lock.
 var productYielding = Yielding{
+	Lease: 30 * time.Second,
 	Pause: 5 * time.Millisecond, Known: time.Second, Most: time.Minute,
 	Brief: time.Millisecond, Time: 100 * time.Millisecond,
 	Defer: time.Millisecond, DeferEach: 250 * time.Microsecond,
@@ -161,6 +162,111 @@ func TestOthersOfThisSideGoFirst(t *testing.T) {
 	s.Refused(46*ms, 46*ms, true)
 	s.Heard(47*ms, 1)
 	require.Equal(t, 53*ms, s.Until(), "at most twenty")
+}
+
+// takenAgo has the holder of a refusal take the object that long before.
+func (s *Strangers) takenAgo(now, ago Instant) {
+	s.Overtaken(now, productYielding.Lease-time.Duration(ago))
+	s.Refused(now, now, false)
+}
+
+// TestReleasesThatOthersTakeAreNotLeftToStrangers: clients that do not pause take each release at once. A
+// stranger has the object now and then, so it is known to wait.
+func TestReleasesThatOthersTakeAreNotLeftToStrangers(t *testing.T) {
+	s := NewStrangers(&productYielding, 0)
+	now := Instant(0)
+	leave := func() {
+		now += 5 * ms
+		s.Freed(now, 2)
+		require.Equal(t, now.Add(productYielding.Pause), s.Until())
+		require.True(t, s.Found())
+		now += 5 * ms
+	}
+	stranger := func() {
+		s.Refused(now, now, true)
+		s.Heard(now, 1)
+	}
+	for range crowded / 2 {
+		leave()
+		s.takenAgo(now, 4*ms)
+	}
+	for range 3 {
+		require.True(t, s.IsCrowded())
+		stranger()
+		s.Took(now)
+		now += 5 * ms
+		require.False(t, s.Leaving(now), "no run ends for a stranger")
+		s.Freed(now, 2)
+		require.Zero(t, s.Until(), "after a release of this client")
+		s.Refused(now, now, false)
+		s.Heard(now, 1)
+		require.Zero(t, s.Until(), "after the release of another")
+		s.Heard(now, 2)
+		require.Zero(t, s.Until(), "after several")
+		require.False(t, s.Found())
+	}
+	stranger()
+	now += 5 * ms
+	stranger()
+	s.Took(now)
+	now += ms
+	s.Leaving(now)
+	s.Freed(now, 5)
+	require.Zero(t, s.Until(), "nor do others of this side go first")
+	s.Look(now)
+	require.Equal(t, now.Add(productYielding.Pause), s.Until())
+	require.True(t, s.Found())
+	now += 5 * ms
+	s.takenAgo(now, 4*ms)
+	require.True(t, s.IsCrowded(), "another had this one too")
+	s.Look(now)
+	now += 2 * ms
+	stranger()
+	require.True(t, s.Found())
+	for range 10 {
+		s.Took(now)
+		leave()
+		stranger()
+	}
+	leave()
+	s.takenAgo(now, 4*ms)
+	require.True(t, s.Found(), "strangers get most of it now")
+}
+
+// TestReleasesAreLeftToStrangersThatAreLate: others of this side have them instead, after their pause. How long
+// these have had them is known if their lease is ours.
+func TestReleasesAreLeftToStrangersThatAreLate(t *testing.T) {
+	for name, refused := range map[string]func(s *Strangers, now Instant){
+		"after the pause":     func(s *Strangers, now Instant) { s.takenAgo(now, 0) },
+		"a little early":      func(s *Strangers, now Instant) { s.takenAgo(now, 5*ms/4) },
+		"before the release":  func(s *Strangers, now Instant) { s.takenAgo(now, 10*ms) },
+		"with a longer lease": func(s *Strangers, now Instant) { s.takenAgo(now, -1000*ms) },
+		"without an end":      func(s *Strangers, now Instant) { s.Overtaken(now, -1); s.Refused(now, now, false) },
+		"by an older answer":  func(s *Strangers, now Instant) { s.takenAgo(now-6*ms, ms) },
+		"after another turn":  func(s *Strangers, now Instant) { s.Refused(now, now, false); s.takenAgo(now, 4*ms) },
+		"or to strangers for each two that others take": func(s *Strangers, now Instant) {
+			s.takenAgo(now, 4*ms)
+			for range 2 {
+				s.Freed(now, 1)
+				s.Refused(now, now, true)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStrangers(&productYielding, 0)
+			now := Instant(0)
+			for range 1000 {
+				now += 5 * ms
+				s.Freed(now, 1)
+				now += 5 * ms
+				refused(&s, now)
+				require.False(t, s.IsCrowded())
+				s.Refused(now, now, true)
+				s.Heard(now, 1)
+				s.Took(now)
+			}
+		})
+	}
 }
 
 func TestASuspectedStrangerIsGivenOnePause(t *testing.T) {
