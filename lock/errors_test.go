@@ -361,6 +361,7 @@ func waitErrors(t *testing.T) []errortable.Row {
 		{What: "Wait for a latch, whose deadline is over", Err: c.CountDownLatch("latch").Wait(over)},
 		{What: "Acquire more than there is, for a while", Err: c.Semaphore("sem").Acquire(shortly(t), 2)},
 		{What: "TryAcquire of more than there is", Err: c.Semaphore("sem").TryAcquire(ctx, 2)},
+		{What: "TryAcquire while another call of the client waits", Err: &lock.PermitsError{Name: "sem", Wanted: 2, Free: -1}},
 		{What: "TryAcquire of a negative number", Err: c.Semaphore("sem").TryAcquire(ctx, -1)},
 		{What: "TryAcquire of no permit of a PermitSemaphore", Err: errortable.Of(c.PermitSemaphore("p").TryAcquire(ctx, 0))},
 	}
@@ -580,6 +581,7 @@ func topologyErrors(t *testing.T) []errortable.Row {
 	nodes.Follow(asked, time.Hour, nil, func(l topology.Layout) { layout = l; cancel() })
 	return []errortable.Row{
 		{What: "sentinel.New without anything", Err: errortable.Of(sentinel.New(sentinel.Config{Timeout: -1, DialTimeout: -1}))},
+		{What: "sentinel.New with an address twice", Err: errortable.Of(sentinel.New(sentinel.Config{Master: "m", Sentinels: []string{"s1:26379", "s1:26379"}}))},
 		{What: "sentinel.New with a URL as an address", Err: errortable.Of(sentinel.New(sentinel.Config{Master: "m", Sentinels: []string{"redis://h:1"}}))},
 		{What: "sentinel.Open of one server", Err: errortable.Of(sentinel.Open("redis://h:1", sentinel.Config{}))},
 		{What: "sentinel.Open with addresses in the Config", Err: errortable.Of(sentinel.Open(urlOfSentinels, sentinel.Config{Sentinels: []string{"h:1"}}))},

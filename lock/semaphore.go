@@ -44,16 +44,21 @@ func (c *Client) Semaphore(name string) *Semaphore {
 // Name returns the semaphore's key in Redis: Config.KeyPrefix and the name.
 func (s *Semaphore) Name() string { return s.name }
 
-// PermitsError says that a semaphore does not have enough free permits.
+// PermitsError says that a semaphore does not have enough free permits, or that
+// other calls of this client wait for them, which TryAcquire does not pass.
 // errors.Is(err, ErrNotAcquired) is true.
 type PermitsError struct {
-	Name         string
-	Wanted, Free int64
+	Name   string
+	Wanted int64
+	Free   int64 // -1: calls of this client wait, so Redis was not asked
 }
 
 func (e *PermitsError) Error() string { return textOf(e) }
 
 func (e *PermitsError) what() string {
+	if e.Free < 0 {
+		return fmt.Sprintf("other calls of this client wait for permits of %q", e.Name)
+	}
 	return fmt.Sprintf("%q has %d free permits, not %d", e.Name, e.Free, e.Wanted)
 }
 
@@ -196,7 +201,7 @@ func (a semaphoreAcquire) Try(ctx context.Context) wire.Outcome {
 }
 func (a semaphoreAcquire) Channel() string { return keys.SemaphoreChannel(a.s.name) }
 func (a semaphoreAcquire) Refusal(time.Duration) wire.Outcome {
-	return wire.Outcome{Result: wire.Refused, Wanted: a.n}
+	return wire.Outcome{Result: wire.Refused, Wanted: a.n, Free: -1}
 }
 
 // Drain takes all free permits and returns their number. If it returns an error,

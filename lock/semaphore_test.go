@@ -144,7 +144,9 @@ func TestSemaphoreWaitersAreServedInOrderAndLargeOnesAreNotStarved(t *testing.T)
 	}
 	for i, n := range wants {
 		for range n { // one by one, so that many would be overtaken by few
-			require.ErrorIs(t, sem.TryAcquire(ctx, 1), lock.ErrNotAcquired, "it would pass those who wait")
+			err := sem.TryAcquire(ctx, 1)
+			require.ErrorIs(t, err, lock.ErrNotAcquired, "it would pass those who wait")
+			require.ErrorContains(t, err, "other calls of this client wait for permits of")
 			require.NoError(t, sem.Release(ctx, 1))
 		}
 		require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(order) > i }, time.Minute, 100*time.Microsecond)

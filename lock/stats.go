@@ -31,8 +31,10 @@ type Stats struct {
 	// Released and Lost is the mean time of a hold. It is not a time.Duration,
 	// because a million locks would exceed the range of one within three hours.
 	HeldSeconds float64
-	Released    uint64            // holds that ended by an Unlock that Redis answered
-	Lost        map[Reason]uint64 // holds that were lost, by reason
+	// Released counts holds that ended by an Unlock that returned nil. Redis has
+	// answered, or the client has handed the lock to a waiter of its own.
+	Released uint64
+	Lost     map[Reason]uint64 // holds that were lost, by reason
 
 	Tries      uint64 // acquire scripts that were sent
 	Unanswered uint64 // scripts that got no answer in time; each try counts, even if the next one was answered

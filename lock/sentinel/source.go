@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -104,9 +105,11 @@ func dialledBy(cfg Config, master, sentinel endpoint.Dialer) (*Topology, error) 
 	if len(cfg.Sentinels) == 0 {
 		errs = append(errs, errors.New("sentinel: Config.Sentinels is empty: list the addresses of all sentinels"))
 	}
-	for _, addr := range cfg.Sentinels {
+	for i, addr := range cfg.Sentinels {
 		if err := dialing.CheckAddr(addr); err != nil {
 			errs = append(errs, fmt.Errorf("sentinel: Config.Sentinels: %w", err))
+		} else if slices.Contains(cfg.Sentinels[:i], addr) {
+			errs = append(errs, fmt.Errorf("sentinel: Config.Sentinels has %s twice: each sentinel has one vote", addr))
 		}
 	}
 	if cfg.Timeout == 0 {

@@ -43,6 +43,10 @@ func TestFaultsOfNewAllAtOnce(t *testing.T) {
 	}
 	_, err = sentinel.New(sentinel.Config{Master: "m"})
 	require.ErrorContains(t, err, "Sentinels is empty")
+	_, err = sentinel.New(sentinel.Config{Master: "m", Sentinels: []string{"a:1", "b:1", "a:1"}})
+	require.ErrorContains(t, err, "Config.Sentinels has a:1 twice")
+	_, err = sentinel.Open("redis-sentinel://a:1,b:1,b:1?master=m", sentinel.Config{})
+	require.ErrorContains(t, err, "Config.Sentinels has b:1 twice")
 }
 
 func TestSentinelsThatAreDownOrHangDoNotMatter(t *testing.T) {

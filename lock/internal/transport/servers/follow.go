@@ -85,7 +85,7 @@ func (r *Router) update(l topology.Layout) {
 		r.cfg.Logger.Log(record.LayoutDoubted, l.Warning)
 	}
 	if l.Err == nil {
-		l.Err = r.checkCount(l)
+		l.Err = r.checkLayout(l)
 	}
 	switch {
 	case l.Err != nil:

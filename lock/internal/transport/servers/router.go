@@ -196,9 +196,14 @@ func (r *Router) moveSlot(slot int, name string) *Server {
 	return s
 }
 
-// checkCount returns an error if l has too many servers, or if l and the servers that are not yet
-// retired would be too many together.
-func (r *Router) checkCount(l topology.Layout) error {
+// checkLayout returns an error if l gives a slot to a server that it does not name, or has too many
+// servers. Those that are not yet retired count too.
+func (r *Router) checkLayout(l topology.Layout) error {
+	for slot, i := range l.Slots {
+		if i >= len(l.Servers) {
+			return fmt.Errorf("the Layout gives slot %d to its server %d, and has %d servers", slot, i, len(l.Servers))
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := len(r.servers)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/servers"
@@ -281,6 +282,24 @@ func TestAServerThatIsNoMoreIsClosedOnceNothingNeedsIt(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		f.publishLayout("a")
 		require.Equal(t, []string{"retired b", "closed b"}, f.takeEvents())
+	})
+}
+
+// TestALayoutWhoseSlotsHaveNoServerIsAnError: a Topology of the program's own may have left them at 0.
+func TestALayoutWhoseSlotsHaveNoServerIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		f.news <- topology.Layout{Slots: make([]int, keys.Slots)}
+		synctest.Wait()
+		err := f.ask(t.Context(), "any")
+		require.ErrorIs(t, err, servers.ErrNoServer)
+		require.ErrorContains(t, err, "the Layout gives slot 0 to its server 0, and has 0 servers")
+		f.publishLayout("a:6379", "b:6379")
+		require.ErrorIs(t, f.ask(t.Context(), keyOf(0)), errDown, "the next one is used")
+		f.news <- topology.Layout{Slots: make([]int, keys.Slots)}
+		synctest.Wait()
+		require.Equal(t, "a:6379", f.at(0), "the servers that are known stay")
 	})
 }
 
