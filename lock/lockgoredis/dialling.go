@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -72,8 +73,22 @@ func (d dialling) config() *tls.Config {
 	return d.tls
 }
 
-// endpoint returns the Endpoint of one server. The address in its URL is a stand-in, because a
-// Dialer may understand addresses that a URL cannot have.
+// plainHost is a host that a URL can have as it is.
+var plainHost = regexp.MustCompile(`^[0-9A-Za-z._-]+$`)
+
+// hostOf returns the address for the URL of an Endpoint, which names the server in the log. It is a stand-in
+// for an address that a URL cannot have, because a Dialer may understand that.
+func hostOf(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	number, noNumber := strconv.ParseUint(port, 10, 16)
+	isIP := net.ParseIP(host) != nil
+	if err != nil || noNumber != nil || number == 0 || !isIP && !plainHost.MatchString(host) {
+		return "go-redis"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// endpoint returns the Endpoint of one server.
 func (d dialling) endpoint(network, addr string) lock.Endpoint {
 	query := url.Values{"db": {strconv.Itoa(d.database)}, "dial_timeout": {d.limit().String()}}
 	if d.clientName != "" {
@@ -83,7 +98,7 @@ func (d dialling) endpoint(network, addr string) lock.Endpoint {
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
-	e := lock.Endpoint{URL: "redis://go-redis?" + query.Encode(), Credentials: d.credentials()}
+	e := lock.Endpoint{URL: "redis://" + hostOf(addr) + "?" + query.Encode(), Credentials: d.credentials()}
 	e.NetDial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, network, addr) }
 	if e.TLS = d.config(); e.TLS != nil {
 		e.URL = "rediss" + strings.TrimPrefix(e.URL, "redis")

@@ -10,3 +10,6 @@ import (
 func NewSubscription(p auth.StreamingCredentialsProvider) func(ctx context.Context) (user, password string, err error) {
 	return (&subscription{provider: p}).credentials
 }
+
+// HostOf returns the address in the URL of an Endpoint.
+var HostOf = hostOf

@@ -157,6 +157,30 @@ func TestADialerReplacesTLSConfig(t *testing.T) {
 	require.Positive(t, dials.Load())
 }
 
+// TestTheLogNamesTheServerOfGoRedis: the default Dialer of go-redis does not tell to which address it has
+// connected by TLS.
+func TestTheLogNamesTheServerOfGoRedis(t *testing.T) {
+	s := fixture.Secure(t)
+	rdb := closed(t, redis.NewClient(&redis.Options{Addr: s.SecureAddr, TLSConfig: s.Client}))
+	made, err := lockgoredis.New(rdb, lock.Config{})
+	c := used(t, made, err)
+	held := fixture.Hold(t, c.Mutex("m").Lock)
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.Equal(t, s.SecureAddr, c.Stats().Clocks[0].Server)
+}
+
+func TestTheAddressInTheURLIsThatOfGoRedisIfItCanBe(t *testing.T) {
+	for addr, want := range map[string]string{
+		"db-1.internal:6380": "db-1.internal:6380", "10.0.0.1:6379": "10.0.0.1:6379", "[::1]:6379": "[::1]:6379", "redis_1:6379": "redis_1:6379",
+		"roof@home:1/2": "go-redis", "/run/redis.sock": "go-redis", ":6379": "go-redis", "host:redis": "go-redis", "host:0": "go-redis",
+		"host:65536": "go-redis", "fe80::1%eth0:6379": "go-redis", "a b:1": "go-redis", "": "go-redis",
+	} {
+		require.Equal(t, want, lockgoredis.HostOf(addr), addr)
+		made, err := lockgoredis.New(closed(t, redis.NewClient(&redis.Options{Addr: addr})), lock.Config{})
+		used(t, made, err)
+	}
+}
+
 // TestAUnixSocket by its path alone, as go-redis has it.
 func TestAUnixSocket(t *testing.T) {
 	s := fixture.Start(t, redistest.Options{UnixSocket: true})

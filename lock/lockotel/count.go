@@ -18,13 +18,14 @@ func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 		acquisitions = m.counter("wheellock.acquisitions", "{call}", "Calls that take a lock or permits, by how they ended.")
 		losses       = m.counter("wheellock.losses", "{lock}", "Holds that were lost, by reason.")
 		requests     = m.counter("wheellock.acquire.requests", "{request}", "Scripts sent to take a lock or permits.")
-		releases     = m.counter("wheellock.releases", "{lock}", "Holds that ended by an Unlock that Redis answered.")
+		releases     = m.counter("wheellock.releases", "{lock}", "Holds that ended by an Unlock that returned nil.")
 		unanswered   = m.counter("wheellock.requests.unanswered", "{request}", "Requests to which no answer came in time.")
 		refused      = m.counter("wheellock.requests.refused", "{request}", "Requests that Redis answered with an error; a batch of renewals counts once.")
 		unreleased   = m.counter("wheellock.unlocks.unanswered", "{call}", "Calls of Unlock whose outcome is unknown.")
 		unlogged     = m.counter("wheellock.log.dropped", "{record}", "Log records that were dropped because Config.Logger did not take earlier ones.")
 		renewals     = m.counter("wheellock.renewals", "{renewal}", "Renewals that Redis acknowledged in time.")
 		retried      = m.counter("wheellock.renewals.retried", "{renewal}", "Renewals sent again, because no answer came.")
+		still        = m.sum("wheellock.still", "How long this process stood still while it held locks: stopped, starved or suspended.")
 		held         = m.now("wheellock.locks.held", "{lock}", "Locks held now.")
 		waiters      = m.now("wheellock.waiters", "{call}", "Calls that wait for a lock or permits now.")
 	)
@@ -49,11 +50,12 @@ func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 		to.ObserveInt64(unlogged, int64(st.Unlogged), one)
 		to.ObserveInt64(renewals, int64(st.Renewal.Renewed), one)
 		to.ObserveInt64(retried, int64(st.Renewal.Retried), one)
+		to.ObserveFloat64(still, st.Renewal.Still.Seconds(), one)
 		to.ObserveInt64(held, int64(st.Held), one)
 		to.ObserveInt64(waiters, int64(st.Waiting), one)
 		return nil
 	}
-	r, err := m.RegisterCallback(observe, acquisitions, losses, requests, releases, unanswered, refused, unreleased, unlogged, renewals, retried, held, waiters)
+	r, err := m.RegisterCallback(observe, acquisitions, losses, requests, releases, unanswered, refused, unreleased, unlogged, renewals, retried, still, held, waiters)
 	if err != nil {
 		return nil, fmt.Errorf("lockotel: %w", err)
 	}
@@ -62,6 +64,13 @@ func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 
 func (m *meter) counter(name, unit, what string) metric.Int64ObservableCounter {
 	c, err := m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	m.note(err)
+	return c
+}
+
+// sum makes a counter of seconds.
+func (m *meter) sum(name, what string) metric.Float64ObservableCounter {
+	c, err := m.Float64ObservableCounter(name, metric.WithUnit("s"), metric.WithDescription(what))
 	m.note(err)
 	return c
 }

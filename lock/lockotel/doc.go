@@ -15,7 +15,7 @@
 // the context that the call was given. It begins with the call.
 //
 //	acquired  an event: the call has the lock, and its wait ends
-//	released  an event: Redis answered Unlock; the span ends
+//	released  an event: Unlock returned nil; the span ends
 //	lost      an event with the reason: the hold was lost; the span ends with status Error
 //
 // A call that did not get the lock also has a span, which ends with the call. Its status is
@@ -52,6 +52,7 @@
 //	wheellock.log.dropped          counter: log records that were dropped, because Config.Logger blocked
 //	wheellock.renewals             counter: renewals that Redis acknowledged in time
 //	wheellock.renewals.retried     counter: renewals sent again
+//	wheellock.still                counter, in seconds: how long this process stood still while it held locks
 //	wheellock.locks.held           locks held now
 //	wheellock.waiters              calls that wait now
 //

@@ -20,7 +20,7 @@
 //	wheellock_locks_held                          locks held now
 //	wheellock_locks_held_seconds_total            how long all locks together have been held
 //	wheellock_waiters                             calls that wait now
-//	wheellock_releases_total                      holds that ended by an Unlock that Redis answered
+//	wheellock_releases_total                      holds that ended by an Unlock that returned nil
 //	wheellock_losses_total{reason}                holds that were lost (lock.Reason)
 //	wheellock_unanswered_requests_total           requests to which no answer came in time
 //	wheellock_refused_requests_total              requests that Redis answered with an error (NOPERM, OOM, READONLY)
@@ -61,7 +61,7 @@
 // # What to watch
 //
 // alerts.yml, in this folder, has rules for Prometheus. Each says what it means and what to
-// do, and which panel of dashboard.json, a Grafana dashboard of all these metrics, shows it.
+// do, and which panel of dashboard.json, a Grafana dashboard of a client's metrics, shows it.
 // Losses with the reasons expired and closed are no faults: a lease of LockFor has ended, or
 // the client was closed.
 //

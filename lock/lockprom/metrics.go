@@ -44,7 +44,7 @@ var values = []value{
 		prometheus.GaugeValue, func(s *lock.Stats) float64 { return float64(s.Waiting) },
 	},
 	{
-		describe("releases_total", "Holds that ended by an Unlock that Redis answered."),
+		describe("releases_total", "Holds that ended by an Unlock that returned nil."),
 		prometheus.CounterValue, func(s *lock.Stats) float64 { return float64(s.Released) },
 	},
 	{

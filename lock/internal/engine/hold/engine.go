@@ -71,7 +71,7 @@ type Errors interface {
 type Counts struct {
 	Tries      atomic.Uint64 // scripts that take something
 	Signs      atomic.Uint64 // requests for signs of life that were not answered
-	Released   atomic.Uint64 // holds that ended by an Unlock that Redis answered
+	Released   atomic.Uint64 // holds that ended by an Unlock that returned nil
 	Unreleased atomic.Uint64 // calls of Unlock whose outcome is not known
 	Lost       [renewal.Suspended + 1]atomic.Uint64
 }
