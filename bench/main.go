@@ -103,10 +103,13 @@ func (b *bench) run(ctx context.Context, args []string) int {
 	rep, err := b.measure(ctx, o, commandLine(args))
 	if rep == nil {
 		dir.Abandon()
-	} else {
-		err = errors.Join(err, b.save(rep, o, dir))
+		return b.status(ctx, err)
 	}
-	return b.status(ctx, err)
+	err = errors.Join(err, b.save(rep, o, dir))
+	if status := b.status(ctx, err); !rep.Environment.Interrupted {
+		return status
+	}
+	return exitInterrupted
 }
 
 // save writes the report to the files that are wanted.
@@ -200,7 +203,7 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	}
 	rep.Rows = pa.Rows(ctx)
 	env.Load = machine.Load()
-	env.Interrupted = ctx.Err() != nil
+	env.Interrupted = pa.Interrupted(ctx)
 	report.WriteText(b.stdout, rep)
 	return rep, report.CheckSound(rep.Rows)
 }
@@ -210,7 +213,7 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 func (b *bench) findMax(ctx context.Context, rep *report.Report, pa *run.Parent, p run.Plan, machine *run.Machine) error {
 	var none []string
 	for _, d := range p.Drivers {
-		if ctx.Err() != nil {
+		if pa.Interrupted(ctx) {
 			break
 		}
 		found, rows := pa.Max(ctx, d.Name, p.Locks[0], maxLocks)
@@ -220,7 +223,7 @@ func (b *bench) findMax(ctx context.Context, rep *report.Report, pa *run.Parent,
 		}
 	}
 	rep.Environment.Load = machine.Load()
-	rep.Environment.Interrupted = ctx.Err() != nil
+	rep.Environment.Interrupted = pa.Interrupted(ctx)
 	report.WriteText(b.stdout, rep)
 	if len(none) > 0 {
 		return fmt.Errorf("bench: FAILED: %s kept no lock", strings.Join(none, ", "))

@@ -4,7 +4,11 @@ package main
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,6 +59,40 @@ func TestCtrlCReleasesTheLocksAndSaysSo(t *testing.T) {
 			require.Empty(t, fixture.LockKeys(t, srv))
 		})
 	}
+}
+
+// childOf returns the process that the process pid has started, or 0.
+func childOf(t *testing.T, pid int) (child int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // the process may have ended
+		_, state, _ := strings.Cut(string(text), ") ")
+		if words := strings.Fields(state); len(words) > 1 && words[1] == strconv.Itoa(pid) {
+			child, err = strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			require.NoError(t, err)
+		}
+	}
+	return child
+}
+
+// TestASignalToARowAloneEndsTheRun too. It is not told whether a signal comes to this process as well.
+func TestASignalToARowAloneEndsTheRun(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it finds the row's process in /proc")
+	}
+	t.Parallel()
+	srv := fixture.RedisOrMini(t)
+	var stderr fixture.Log
+	cmd := started(t, srv.Addr(), &stderr)
+	awaitKeys(t, srv, 50)
+	row := childOf(t, cmd.Process.Pid)
+	require.NotZero(t, row)
+	require.NoError(t, syscall.Kill(row, syscall.SIGTERM))
+	requireExit(t, exitInterrupted, cmd.Wait())
+	require.Contains(t, stderr.String(), "50 locks released")
+	require.Empty(t, fixture.LockKeys(t, srv))
 }
 
 // With the server stopped there is nothing that a first signal could wait for.

@@ -55,10 +55,10 @@ func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (repo
 	}
 	keeps := func(n int) (kept, goOn bool) {
 		r := try(n)
-		if _, saturated := r.GaveOut(isLocal(p.target)); ctx.Err() == nil && !r.KeptUp(p.plan.Lease) && !saturated {
+		if _, saturated := r.GaveOut(isLocal(p.target)); !p.isInterruptedWith(ctx, r) && !r.KeptUp(p.plan.Lease) && !saturated {
 			r = try(n)
 		}
-		if ctx.Err() != nil {
+		if p.isInterruptedWith(ctx, r) {
 			return false, false
 		}
 		rows = append(rows, r)
@@ -66,7 +66,7 @@ func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (repo
 	}
 	found.Kept, found.TooMany = search(start, limit, keeps)
 	slices.SortStableFunc(rows, func(a, b report.Row) int { return a.Locks - b.Locks })
-	found.Interrupted = ctx.Err() != nil
+	found.Interrupted = p.Interrupted(ctx)
 	for _, r := range rows {
 		switch r.Locks {
 		case found.Kept:

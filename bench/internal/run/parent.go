@@ -42,9 +42,10 @@ type Parent struct {
 	out         io.Writer // for what goes wrong
 	progress    Progress
 
-	serverDown bool         // the server did not answer before the last row
-	trials     int          // rows of Max so far
-	outputs    []*rowOutput // of the rows since the last showOutputs
+	serverDown  bool         // the server did not answer before the last row
+	trials      int          // rows of Max so far
+	interrupted bool         // the process of a row was interrupted
+	outputs     []*rowOutput // of the rows since the last showOutputs
 
 	mu     sync.Mutex // guards what follows
 	child  *exec.Cmd  // the process that runs; nil between rows
@@ -111,11 +112,10 @@ func (p *Parent) Rows(ctx context.Context) []report.Row {
 		}
 		p.progress.End(time.Now())
 		p.reportRow(r)
-		if r.Interrupted && !r.Lost.Known {
-			break
+		if !r.Interrupted || r.Lost.Known {
+			measured[at] = &r
 		}
-		measured[at] = &r
-		if ctx.Err() != nil {
+		if p.isInterruptedWith(ctx, r) {
 			break
 		}
 	}
@@ -127,6 +127,22 @@ func (p *Parent) Rows(ctx context.Context) []report.Row {
 	}
 	return rows
 }
+
+// isInterruptedWith reports whether no further row may run after r, because this process or that of r was
+// interrupted. A signal from a terminal comes to both, but the row may have ended before it comes here.
+func (p *Parent) isInterruptedWith(ctx context.Context, r report.Row) bool {
+	if r.Interrupted {
+		p.interrupted = true
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Second):
+		}
+	}
+	return p.Interrupted(ctx)
+}
+
+// Interrupted reports whether this process or that of a row was interrupted. It is called after the rows.
+func (p *Parent) Interrupted(ctx context.Context) bool { return p.interrupted || ctx.Err() != nil }
 
 // showOutputs shows what the rows' processes have written, below the progress.
 func (p *Parent) showOutputs() {
