@@ -361,7 +361,7 @@ func waitErrors(t *testing.T) []errortable.Row {
 		{What: "Wait for a latch, whose deadline is over", Err: c.CountDownLatch("latch").Wait(over)},
 		{What: "Acquire more than there is, for a while", Err: c.Semaphore("sem").Acquire(shortly(t), 2)},
 		{What: "TryAcquire of more than there is", Err: c.Semaphore("sem").TryAcquire(ctx, 2)},
-		{What: "TryAcquire while another call of the client waits", Err: &lock.PermitsError{Name: "sem", Wanted: 2, Free: -1}},
+		{What: "TryAcquire while another call of the client waits", Err: &lock.PermitsError{Name: "sem", Wanted: 2, OthersWait: true}},
 		{What: "TryAcquire of a negative number", Err: c.Semaphore("sem").TryAcquire(ctx, -1)},
 		{What: "TryAcquire of no permit of a PermitSemaphore", Err: errortable.Of(c.PermitSemaphore("p").TryAcquire(ctx, 0))},
 	}

@@ -48,15 +48,17 @@ func (s *Semaphore) Name() string { return s.name }
 // other calls of this client wait for them, which TryAcquire does not pass.
 // errors.Is(err, ErrNotAcquired) is true.
 type PermitsError struct {
-	Name   string
-	Wanted int64
-	Free   int64 // -1: calls of this client wait, so Redis was not asked
+	Name         string
+	Wanted, Free int64
+	// OthersWait says that Redis was not asked, because other calls of this client
+	// wait for permits. Free is 0 then.
+	OthersWait bool
 }
 
 func (e *PermitsError) Error() string { return textOf(e) }
 
 func (e *PermitsError) what() string {
-	if e.Free < 0 {
+	if e.OthersWait {
 		return fmt.Sprintf("other calls of this client wait for permits of %q", e.Name)
 	}
 	return fmt.Sprintf("%q has %d free permits, not %d", e.Name, e.Free, e.Wanted)
@@ -201,7 +203,7 @@ func (a semaphoreAcquire) Try(ctx context.Context) wire.Outcome {
 }
 func (a semaphoreAcquire) Channel() string { return keys.SemaphoreChannel(a.s.name) }
 func (a semaphoreAcquire) Refusal(time.Duration) wire.Outcome {
-	return wire.Outcome{Result: wire.Refused, Wanted: a.n, Free: -1}
+	return wire.Outcome{Result: wire.Refused, Wanted: a.n, By: wire.Ours}
 }
 
 // Drain takes all free permits and returns their number. If it returns an error,

@@ -15,6 +15,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 func TestASemaphoreIsRedissonsCounter(t *testing.T) {
@@ -57,6 +58,8 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	n, err = sem.Available(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, -2, n)
+	require.ErrorAs(t, sem.TryAcquire(ctx, 1), &few)
+	require.Equal(t, lock.PermitsError{Name: name, Wanted: 1, Free: -2}, *few)
 	n, err = sem.Drain(ctx)
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -75,7 +78,7 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 
 	// Every request leaves its result beside the counter, for 30 s at most.
 	keys := fixture.Keys(t, s, "{"+name+"}:*")
-	require.Len(t, keys, 10)
+	require.Len(t, keys, 11)
 	for _, result := range keys {
 		require.Regexp(t, "^{"+name+"}:"+c.ID()+":[0-9]+:wheellock_result$", result)
 		ttl := fixture.PTTL(t, s, result)
@@ -423,6 +426,7 @@ func TestFailFastIsForThoseWhoWait(t *testing.T) {
 
 // TestARequestIsNotSentAgainAfterASuspension of the machine, in which Redis may have forgotten its result.
 func TestARequestIsNotSentAgainAfterASuspension(t *testing.T) {
+	bounded.Suspend(t, &wait.WasSuspended)
 	now := time.Now()
 	require.False(t, lock.IsTooOld(time.Time{}))
 	require.False(t, lock.IsTooOld(now))
