@@ -193,11 +193,14 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	}
 	y := quorum.NewTally[*hold.Held](len(r.members))
 	hurried, elected := false, false
+	var isShort atomic.Bool // the lease is, so the attempt has ended before MemberTimeout
 	for range r.members {
 		y.Add(<-ballots)
 		if !elected && !t.Renewed && y.Count(quorum.Yes) >= r.need {
-			elected = true // most of a lease that is not renewed is for the work
-			t := time.AfterFunc(t.Lease/10-time.Since(began), cancel)
+			// Most of a lease that is not renewed is for the work. The others may be a little slower.
+			elected = true
+			took := time.Since(began)
+			t := time.AfterFunc(max(t.Lease/10-took, took), func() { isShort.Store(true); cancel() })
 			defer t.Stop()
 		}
 		if y.CountAgainst() > len(r.members)-r.need {
@@ -217,7 +220,7 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	for _, b := range y.Ballots {
 		if b.Vote != quorum.Unknown {
 			r.silentUntil[b.Member].Store(0)
-		} else if ask.Err() == context.DeadlineExceeded && wait.Ended(ctx) == nil {
+		} else if (ask.Err() == context.DeadlineExceeded || isShort.Load()) && wait.Ended(ctx) == nil {
 			r.silentUntil[b.Member].Store(int64(time.Since(r.start) + silentTimeouts*r.cfg.MemberTimeout))
 		}
 	}

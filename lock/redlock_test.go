@@ -435,12 +435,17 @@ func TestAShortLeaseOfARedLockIsHadThoughAMemberIsSilent(t *testing.T) {
 		servers[2].Pause()
 		defer servers[2].Resume()
 		const lease = 500 * time.Millisecond
+		began, most := time.Now(), lease/10+time.Millisecond
 		for name, take := range map[string]func(context.Context, time.Duration) (*lock.MultiHeld, error){"TryLockFor": red.TryLockFor, "LockFor": red.LockFor} {
 			held, err := take(t.Context(), lease)
 			require.NoError(t, err, name)
+			require.LessOrEqual(t, time.Since(began), most, name)
+			most = time.Since(began) + lease/50 // it is known to be silent
 			require.Equal(t, 2, held.Members())
 			require.Greater(t, time.Until(held.Deadline()), lease/2, name)
+			unlocking := time.Now()
 			require.NoError(t, held.Unlock(t.Context()), name)
+			most += time.Since(unlocking)
 		}
 	})
 }
