@@ -13,17 +13,14 @@ import (
 
 // This file says how a Waiter goes on after a try or a re-entry without success.
 
-// movedFor is how long a waiter goes on after MOVED, which Redis otherwise says to who needs a Topology.
-// Redis has answered this waiter before. So the server has become a replica, as behind a name that takes
-// a while to lead to the new master.
+// movedFor is how long waiters go on after MOVED, which Redis otherwise says to who needs a Topology.
+// If Redis has answered a waiter for the same object before, the server has become a replica, as behind a
+// name that takes a while to lead to the new master.
 const movedFor = time.Minute
 
 // failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last
 // says how it ended.
 func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over bool) {
-	if o.IsMoved && w.refusedAt > 0 && w.table.Now() < w.refusedAt.Add(movedFor) {
-		o.Result = wire.Unknown
-	}
 	switch w.unsure = w.unsure || o.Result == wire.Unknown; {
 	case w.unsure && o.Result == wire.NotSent:
 		o.Result = wire.Unknown
@@ -40,7 +37,8 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 		return w.caller.Try
 	}
 	w.last, w.stranger = o, o.By == wire.Stranger
-	if ours, doubtful := w.answered(o); doubtful {
+	ours, doubtful, passes := w.answered(o)
+	if doubtful {
 		w.table.doubt(ours)
 	}
 	refused, unknown := o.Result == wire.Refused, o.Result.IsUnanswered()
@@ -48,9 +46,9 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 		w.refusedAgain(ctx)
 	}
 	switch {
-	case refused, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
+	case refused, passes, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
 		w.waited = true
-		if unknown && !t.line && !w.caller.Try {
+		if (unknown || passes) && !t.line && !w.caller.Try {
 			return w.backOff(ctx)
 		}
 		return false // its instruction says how it goes on
@@ -74,8 +72,9 @@ func (w *Waiter[H]) refusedAgain(ctx context.Context) {
 }
 
 // answered tells the queue the outcome of a try without success. If the lock is refused although
-// this client has a hold of it, answered returns that hold, which may be gone.
-func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
+// this client has a hold of it, answered returns that hold, which may be gone. passes reports that
+// Redis refused the request because the server has become a replica, see movedFor.
+func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful, passes bool) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,9 +83,10 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 		w.alone = false
 	}
 	q, out, now := w.q, w.outlook(), w.table.Now()
+	passes = o.IsMoved && out.answeredAt > 0 && now < out.answeredAt.Add(movedFor)
 	switch {
 	case o.Result == wire.Refused:
-		out.refused, w.refusedAt = true, max(now, 1)
+		out.refused, out.answeredAt = true, max(now, 1)
 		s.refusedLocked(w, now, o.TTL)
 		if w.again == 0 && w.ownOutlook == nil { // else the try has told Redis when w tries again, or w asks by itself
 			w.spread = w.table.cfg.Random.Float64()
@@ -101,7 +101,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 		}
 		out.probe.Refused(now, w.mark, said)
 		s.stepLocked(q.line.Refused(&w.caller))
-	case o.Result.IsUnanswered():
+	case o.Result.IsUnanswered(), passes:
 		out.probe.Unanswered(now, w.mark, w.table.cfg.Random.Float64())
 		fallthrough
 	default: // Redis refused this request, which says nothing about the object
@@ -110,7 +110,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	if w.ownOutlook == nil && q.line.First() != &w.caller {
 		s.wakeFirstLocked(q)
 	}
-	return ours, doubtful
+	return ours, doubtful, passes
 }
 
 // metLocked returns this client's exclusive hold of w's name, if it has one, after Redis has refused

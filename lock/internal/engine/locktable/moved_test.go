@@ -3,6 +3,7 @@ package locktable
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -41,19 +42,21 @@ func TestAWaiterGoesOnWhenItsServerHasBecomeAReplica(t *testing.T) {
 		outcomes []wire.Outcome
 		isHad    bool
 		atMost   time.Duration
+		final    bool
 	}{
-		"after it was refused":          {[]wire.Outcome{held, moved, moved, moved}, true, 2 * time.Minute},
-		"and refused at the new master": {[]wire.Outcome{held, moved, held, moved}, true, 3 * time.Minute},
-		"at the first try":              {[]wire.Outcome{moved}, false, time.Second},
-		"for long":                      {forLong, false, 2*time.Minute + 10*time.Second},
-		"but not after another refusal": {[]wire.Outcome{held, denied}, false, 2 * time.Minute},
+		"after it was refused":                    {[]wire.Outcome{held, moved, moved, moved}, true, 2 * time.Minute, false},
+		"and refused at the new master":           {[]wire.Outcome{held, moved, held, moved}, true, 3 * time.Minute, false},
+		"at the first try":                        {[]wire.Outcome{moved}, false, time.Second, false},
+		"for long":                                {forLong, false, 2*time.Minute + 10*time.Second, false},
+		"but not after another refusal":           {[]wire.Outcome{held, denied}, false, 2 * time.Minute, false},
+		"also if an unknown outcome would end it": {[]wire.Outcome{held, moved, moved}, true, 2 * time.Minute, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, func(t *testing.T, c0 *client) {
 				c0.redis.losesNothing = true
 				s := &scripted{take{c: c0, name: "a", as: ownerOf(1)}, c.outcomes}
 				began := time.Now()
-				s.w = c0.table.NewWaiter(Key{"a", waitqueue.Exclusive}, s, Request{Owner: s.as})
+				s.w = c0.table.NewWaiter(Key{"a", waitqueue.Exclusive}, s, Request{Owner: s.as, Final: c.final})
 				defer s.w.End()
 				o := s.w.Run(t.Context())
 				require.Equal(t, c.isHad, o.Result == wire.Granted, "%+v", o)
@@ -63,6 +66,51 @@ func TestAWaiterGoesOnWhenItsServerHasBecomeAReplica(t *testing.T) {
 				} else {
 					require.Equal(t, wire.Denied, o.Result)
 				}
+			})
+		})
+	}
+}
+
+// TestTheNextWaiterGoesOnAfterMoved: only the first in line asks Redis, so the next one was never refused
+// itself. A hold of the client shows as well that the server was a master.
+func TestTheNextWaiterGoesOnAfterMoved(t *testing.T) {
+	moved := wire.Outcome{Result: wire.Denied, Op: "acquire", IsMoved: true, Cause: redis.Error("MOVED 1 other:1")}
+	for name, ofOurs := range map[string]bool{"behind one that leaves": false, "behind a hold of the client": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, c *client) {
+				c.redis.losesNothing = true
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				start := func(ctx context.Context, s *scripted) chan wire.Outcome {
+					s.c, s.name = c, "a"
+					s.w = c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, s, Request{Owner: s.as})
+					done := make(chan wire.Outcome, 1)
+					go func() {
+						defer s.w.End()
+						done <- s.w.Run(ctx)
+					}()
+					synctest.Wait()
+					return done
+				}
+				first := &scripted{take{as: ownerOf(1)}, nil}
+				if !ofOurs {
+					first.outcomes = []wire.Outcome{{Result: wire.Refused, TTL: time.Minute, Next: -1}, moved, moved, moved, moved, moved, moved, moved, moved}
+				}
+				one := start(ctx, first)
+				if ofOurs {
+					require.Equal(t, wire.Granted, (<-one).Result)
+				}
+				second := &scripted{take{as: ownerOf(2)}, []wire.Outcome{moved, moved}}
+				next := start(t.Context(), second)
+				time.Sleep(6 * time.Second)
+				if ofOurs {
+					c.unlock(first.held)
+				} else {
+					cancel()
+					require.Equal(t, wire.ByContext, (<-one).End)
+				}
+				require.Equal(t, wire.Granted, (<-next).Result)
+				c.unlock(second.held)
 			})
 		})
 	}

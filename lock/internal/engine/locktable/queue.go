@@ -31,6 +31,9 @@ type queue[H Hold] struct {
 type outlook struct {
 	probe   waitqueue.Probe // guarded by shard.mu
 	refused bool            // a try was refused, so the call that asks next listens; guarded by shard.mu
+	// answeredAt is when Redis last refused the object, or a hold of it ended. 0: not yet. Guarded by
+	// shard.mu.
+	answeredAt waitqueue.Instant
 
 	// listener receives messages that make a probe due. Only the first in line uses the
 	// listener of a queue or, when the queue has ended, the goroutine that ended it.
@@ -284,6 +287,7 @@ func (s *shard[H]) goneLocked(h H, r RunEnd, isLookTime bool) (ended [2]*queue[H
 		case q == nil:
 		case q.line.Has(h.Owner(), h):
 			q.probe.Freed()
+			q.answeredAt = max(s.table.Now(), 1)
 			if r.Others > 0 && (!yields || r.Awaited) {
 				q.probe.RunEnded(s.table.Now(), r.Heard+uint64(r.Others), r.RoundTrip, r.Awaited)
 			}

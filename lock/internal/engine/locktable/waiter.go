@@ -48,7 +48,6 @@ type Waiter[H Hold] struct {
 	waited         bool              // it had to wait
 	unknowns       int               // unknown outcomes in a row, without the ones that the queue's Probe counts
 	since          waitqueue.Instant // when it first asked in vain; 0: not yet
-	refusedAt      waitqueue.Instant // when Redis refused it last; 0: not yet
 	warned         bool
 	alone          bool // it began to ask without a queue, and another call may have made one since; of its own goroutine
 	isUnreferenced bool // no queue refers to it any more
