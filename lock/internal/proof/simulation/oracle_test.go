@@ -333,9 +333,11 @@ func (w *world) checkOrphans(o *object, now time.Duration) {
 	alone, bound := map[string]time.Duration{}, orphans
 	if w.scenario.Cluster > 0 && !w.scenario.Small {
 		bound += ioTimeout // while its slot moves, a lock's token is minted by a request of its own
-		if w.mayBeSlow() {
-			bound += 2 * ioTimeout // a release that goes to both nodes may not be answered in time, and is sent again
-		}
+	}
+	if w.mayBeSlow() {
+		// A request may not be answered in time, and is sent again: a release that goes to both nodes of a
+		// Cluster, and the try of a waiter for a FairMutex, which keeps its field meanwhile.
+		bound += 2 * ioTimeout
 	}
 	for i, c := range w.clients {
 		late := o.gone && w.scenario.Clients[i].DropForgotten // a clock was set back, and a lease ends later
