@@ -34,8 +34,8 @@ func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testi
 			cfg.MaxHold = 10 * time.Minute
 			a, b := fixture.NewRedFleet(t, servers, t.Name(), cfg), fixture.NewRedFleet(t, servers, t.Name(), cfg)
 			if args != nil {
-				a.Locks(t, t.Name(), lock.RedLockConfig{Durable: true})
-				b.Locks(t, t.Name(), lock.RedLockConfig{Durable: true})
+				a.ReplaceLock(t, t.Name(), lock.RedLockConfig{Durable: true})
+				b.ReplaceLock(t, t.Name(), lock.RedLockConfig{Durable: true})
 			}
 			for try := 1; !restartAll(t, a, b, args != nil); try++ {
 				require.Less(t, try, 3, "a machine as slow as that?")
@@ -126,7 +126,7 @@ func newMoving(t *testing.T, cfg lock.Config, decide func(faultproxy.Command) fa
 		m.Nets = append(m.Nets, p)
 		m.Clients = append(m.Clients, fixture.ClientOver(t, p, cfg))
 	}
-	m.Locks(t, t.Name(), lock.RedLockConfig{})
+	m.ReplaceLock(t, t.Name(), lock.RedLockConfig{})
 	return m
 }
 
@@ -195,7 +195,7 @@ func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 	fixture.SkipSlow(t)
 	t.Parallel()
 	m := newMoving(t, fixture.RedConfig(), nil)
-	m.Locks(t, t.Name(), lock.RedLockConfig{Durable: true})
+	m.ReplaceLock(t, t.Name(), lock.RedLockConfig{Durable: true})
 	m.moved.Store(true)
 	held := m.LockOnAll(t)
 	before := lock.PartOf(held, 0)

@@ -168,8 +168,8 @@ func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	fixture.AwaitVotes(t, cfg.Lease, servers...)
 	ctx := bounded.Context(t)
 	a, b := fixture.NewRedFleet(t, servers, t.Name(), cfg), fixture.NewRedFleet(t, servers, t.Name(), cfg)
-	a.Locks(t, t.Name(), lock.RedLockConfig{}) // not durable
-	b.Locks(t, t.Name(), lock.RedLockConfig{})
+	a.ReplaceLock(t, t.Name(), lock.RedLockConfig{}) // not durable
+	b.ReplaceLock(t, t.Name(), lock.RedLockConfig{})
 	a.Cut(2)
 	held := fixture.Hold(t, a.Lock.Lock)
 	require.NoError(t, servers[1].Kill())

@@ -46,8 +46,8 @@ func (c *checks) checkAll() {
 	for _, e := range c.wrongs {
 		c.addViolation("process %d, hold %d of %s: %s", e.Proc, e.ID, e.Key, e.Out)
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.lines)) {
-		l := c.lines[key]
+	for _, key := range slices.Sorted(maps.Keys(c.keys)) {
+		l := c.keys[key]
 		c.findHandedOn(l)
 		c.checkExclusion(l)
 		c.checkTokens(l)
@@ -228,7 +228,7 @@ func (c *checks) checkReports() {
 
 // checkSums compares the register with all additions to it.
 func (c *checks) checkSums(r *register) {
-	for key, l := range c.lines {
+	for key, l := range c.keys {
 		if !strings.HasPrefix(key, "mutex-") {
 			continue
 		}

@@ -81,7 +81,7 @@ type history struct {
 	faults   []period               // in their order
 	stopped  map[int][]period       // by process: when it stood still, for any reason; in their order
 	killed   map[int]stamp          // by process: when it was killed
-	lines    map[string]*keyHistory // by key
+	keys     map[string]*keyHistory // by key
 	tries    map[holdID]*attempt
 	open     map[holdID]*hold        // not freed
 	wrongs   []event                 // what processes found out by themselves
@@ -96,7 +96,7 @@ type history struct {
 
 func newHistory() *history {
 	return &history{
-		stopped: map[int][]period{}, killed: map[int]stamp{}, lines: map[string]*keyHistory{},
+		stopped: map[int][]period{}, killed: map[int]stamp{}, keys: map[string]*keyHistory{},
 		tries: map[holdID]*attempt{}, open: map[holdID]*hold{}, last: map[string]stamp{},
 		holding: map[int]map[string]bool{}, ready: map[int]bool{}, reports: map[int]*Report{},
 	}
@@ -206,10 +206,10 @@ const ownKeys = "own-"
 func isOwn(key string) bool { return strings.HasPrefix(key, ownKeys) }
 
 func (hy *history) keyHistory(key string) *keyHistory {
-	if hy.lines[key] == nil {
-		hy.lines[key] = &keyHistory{}
+	if hy.keys[key] == nil {
+		hy.keys[key] = &keyHistory{}
 	}
-	return hy.lines[key]
+	return hy.keys[key]
 }
 
 // addKill notes that a process was killed. Its holders rely on nothing any more, and its
@@ -237,7 +237,7 @@ func (hy *history) addKill(proc int, at stamp) {
 
 // sort sorts the histories of the keys, at the end of a run.
 func (hy *history) sort() {
-	for _, l := range hy.lines {
+	for _, l := range hy.keys {
 		slices.SortFunc(l.holds, func(a, b *hold) int { return cmp.Compare(a.got, b.got) })
 		slices.SortFunc(l.attempts, func(a, b *attempt) int { return cmp.Compare(a.called, b.called) })
 	}

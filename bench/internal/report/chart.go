@@ -20,14 +20,14 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// chart is drawn against the number of locks, with a line for each driver. With
-// one number of locks it is drawn as bars.
+// chart is extent against the number of locks, with a line for each driver. With
+// one number of locks it is extent as bars.
 type chart struct {
 	file  string
 	title string
 	unit  string // empty for a number of what the title names
 	value func(Row) Number
-	floor float64 // smaller values are drawn at floor, because a logarithmic axis has no 0; if floor is 0, the axis is linear
+	floor float64 // smaller values are extent at floor, because a logarithmic axis has no 0; if floor is 0, the axis is linear
 }
 
 // chartsOf are the charts for which at least one row has a value.
@@ -154,42 +154,65 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 	}
 	p := newPlot()
 	p.Title.Text = c.title
-	p.Y.Label.Text = c.yLabel()
-	p.X.Label.Text = "locks held" + logarithmic
-	p.X.Scale = plot.LogScale{}
-	if !c.isLinear() {
-		p.Y.Scale = plot.LogScale{}
-	}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = nil, faint
 	p.Add(grid)
-	var counts []int
-	names := &labels{}
-	least, most := math.Inf(1), 0.0
-	cut, unsound := false, false
+	counts, notes := c.countsOf(rows)
+	all, err := c.addLines(p, rows)
+	if err != nil {
+		return nil, err
+	}
+	if all.isUnsound {
+		notes = append(notes, "ring: missed or lost")
+	}
+	setCountAxis(p, counts, notes)
+	c.setValueAxis(p, all)
+	canvas := vgsvg.New(chartWidth, chartHeight)
+	p.Draw(newSheet(canvas))
+	return encodeSVG(canvas, c.title)
+}
+
+// countsOf returns the numbers of locks that have values, and a note if values are extent as the floor.
+func (c chart) countsOf(rows []Row) (counts []int, notes []string) {
+	isCut := false
 	for _, r := range rows {
 		v := c.value(r)
 		if !v.Known {
 			continue
 		}
-		if v.Value < c.floor {
-			cut = true
-		}
+		isCut = isCut || v.Value < c.floor
 		if !slices.Contains(counts, r.Locks) {
 			counts = append(counts, r.Locks)
 		}
 	}
+	if isCut {
+		notes = append(notes, fmt.Sprintf("%v means that or less", c.floor))
+	}
+	slices.Sort(counts)
+	return counts, notes
+}
+
+// extent is what the lines of a chart span.
+type extent struct {
+	least, most float64 // values
+	isUnsound   bool    // a driver has missed or lost locks at a point
+}
+
+// addLines adds a line of each driver, with its name at the end.
+func (c chart) addLines(p *plot.Plot, rows []Row) (extent, error) {
+	all := extent{least: math.Inf(1)}
+	names := &labels{}
 	for _, driver := range driversOf(rows) {
 		pieces := c.pointsOf(rows, driver)
 		for _, piece := range pieces {
 			line := make(plotter.XYs, len(piece))
 			for i, at := range piece {
 				line[i] = plotter.XY{X: at.locks, Y: at.value}
-				least, most = min(least, at.value), max(most, at.value)
-				unsound = unsound || !at.sound
+				all.least, all.most = min(all.least, at.value), max(all.most, at.value)
+				all.isUnsound = all.isUnsound || !at.sound
 			}
 			if err := addLine(p, line, piece, colorOf(driver)); err != nil {
-				return nil, err
+				return extent{}, err
 			}
 		}
 		if n := len(pieces); n > 0 {
@@ -198,33 +221,35 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 		}
 	}
 	p.Add(names)
-	var notes []string
-	if cut {
-		notes = append(notes, fmt.Sprintf("%v means that or less", c.floor))
-	}
-	if unsound {
-		notes = append(notes, "ring: missed or lost")
-	}
+	return all, nil
+}
+
+// setCountAxis makes the axis of the numbers of locks, with notes below it.
+func setCountAxis(p *plot.Plot, counts []int, notes []string) {
+	p.X.Scale = plot.LogScale{}
+	p.X.Label.Text = "locks held" + logarithmic
 	if len(notes) > 0 {
 		p.X.Label.Text += "\n" + strings.Join(notes, "; ")
 	}
-	slices.Sort(counts)
 	p.X.Min, p.X.Max = float64(counts[0]), float64(counts[len(counts)-1])
 	var ticks plot.ConstantTicks
 	for _, n := range counts {
 		ticks = append(ticks, plot.Tick{Value: float64(n), Label: formatTick(float64(n))})
 	}
 	p.X.Tick.Marker = ticks
+}
+
+// setValueAxis makes the axis of the values.
+func (c chart) setValueAxis(p *plot.Plot, all extent) {
+	p.Y.Label.Text = c.yLabel()
 	if c.isLinear() {
-		p.Y.Min, p.Y.Max = 0, max(most*1.05, 1)
+		p.Y.Min, p.Y.Max = 0, max(all.most*1.05, 1)
 		p.Y.Tick.Marker = plot.TickerFunc(evenTicks)
-	} else {
-		p.Y.Min, p.Y.Max = roundDown(least*0.97), roundUp(most*1.03)
-		p.Y.Tick.Marker = plot.TickerFunc(logTicks)
+		return
 	}
-	canvas := vgsvg.New(chartWidth, chartHeight)
-	p.Draw(newSheet(canvas))
-	return encodeSVG(canvas, c.title)
+	p.Y.Scale = plot.LogScale{}
+	p.Y.Min, p.Y.Max = roundDown(all.least*0.97), roundUp(all.most*1.03)
+	p.Y.Tick.Marker = plot.TickerFunc(logTicks)
 }
 
 // addLine adds a driver's line with a mark at each point.

@@ -67,7 +67,7 @@ func (a *attempt) lateHandler(
 		if answered != nil {
 			answered(o, ans, true)
 		}
-		claim{k, kind, name, fieldOf(k.cfg.ID, kind, own, seq), lease}.ended(o, ans)
+		claim{k, kind, name, fieldOf(k.cfg.ID, kind, own, seq), lease}.releaseIfTaken(o, ans)
 	}
 }
 
@@ -85,7 +85,7 @@ func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answe
 
 // failTry takes a new field if the script may have taken this one. It returns o.
 func (a *attempt) failTry(o wire.Outcome, ans pipe.Answer) wire.Outcome {
-	if o.Result != wire.Refused && a.claim().ended(o, ans) {
+	if o.Result != wire.Refused && a.claim().releaseIfTaken(o, ans) {
 		a.newField()
 	}
 	return o

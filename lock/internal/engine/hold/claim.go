@@ -19,10 +19,10 @@ type claim struct {
 	lease time.Duration // how long it is in Redis at most
 }
 
-// ended releases the field if the script that takes it has taken it, may have taken it or may still
-// take it. The caller of the acquisition does not get it. ended reports whether it released the field,
+// releaseIfTaken releases the field if the script that takes it has taken it, may have taken it or may still
+// take it. The caller of the acquisition does not get it. releaseIfTaken reports whether it released the field,
 // so that the field is not used again.
-func (c claim) ended(o wire.Outcome, a pipe.Answer) (owed bool) {
+func (c claim) releaseIfTaken(o wire.Outcome, a pipe.Answer) (owed bool) {
 	switch {
 	case o.Result == wire.Granted || a.Taken:
 		c.releaseLater()

@@ -113,7 +113,7 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) wire.Outcome
 		Queue: fairQueueOf(&k.cfg), Grace: fairGraceOf(k.cfg.IOTimeout), Publish: k.Network.Publisher(p.Name), Past: p.past,
 	}.Call(), func(ans pipe.Answer) {
 		defer k.Orphans.End()
-		if o, _ := k.readFair(ans); !c.ended(o, ans) && waits { // a waiter has its place, whatever the answer
+		if o, _ := k.readFair(ans); !c.releaseIfTaken(o, ans) && waits { // a waiter has its place, whatever the answer
 			c.releaseLater()
 		}
 	})
@@ -130,7 +130,7 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) wire.Outcome
 		p.settle()
 		p.queue = queue
 	case !waits:
-		c.ended(o, ans)
+		c.releaseIfTaken(o, ans)
 	case ans.Taken || mayHaveRun(o, ans):
 		p.keep(ans)
 	}

@@ -89,7 +89,7 @@ func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listenin
 	c := claim{k, h.kind, name, fieldOf(k.cfg.ID, h.kind, a.Owner, seq), a.Lease}
 	late := func(ans pipe.Answer) {
 		if _, _, released := wire.ReadReleased(ans.Reply); !released {
-			c.ended(k.read("acquire", ans, wire.ReadAcquire), ans)
+			c.releaseIfTaken(k.read("acquire", ans, wire.ReadAcquire), ans)
 		}
 	}
 	ans, r, o := h.resend(ctx, "handoff", func() pipe.Answer {

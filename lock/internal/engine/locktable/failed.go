@@ -48,7 +48,7 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 	switch {
 	case refused, passes, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
 		w.waited = true
-		if (unknown || passes) && !t.line && !w.caller.Try {
+		if (unknown || passes) && !t.byOutlook && !w.caller.Try {
 			return w.backOff(ctx)
 		}
 		return false // its instruction says how it goes on

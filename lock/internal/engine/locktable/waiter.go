@@ -108,10 +108,10 @@ func (w *Waiter[H]) outlook() *outlook {
 // turn is what a waiter is to do.
 type turn[H Hold] struct {
 	waitqueue.Instruction[H]
-	line   bool          // with DoProbe: its outlook has decided that it asks Redis now
-	first  bool          // with DoWait: its outlook decides when it asks Redis
-	in     time.Duration // with DoWait: how soon it asks Redis; 0: that is not known
-	listen bool          // with first: it listens until then
+	byOutlook bool          // with DoProbe: its outlook has decided that it asks Redis now
+	isFirst   bool          // with DoWait: its outlook decides when it asks Redis
+	in        time.Duration // with DoWait: how soon it asks Redis; 0: that is not known
+	listen    bool          // with isFirst: it listens until then
 }
 
 // Run is the body of the call. It returns when the waiter has what it wants, or leaves. The Outcome
@@ -171,7 +171,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 	defer s.mu.Unlock()
 	if w.q == nil {
 		if s.asksAloneLocked(w) {
-			return turn[H]{Instruction: waitqueue.Instruction[H]{Do: waitqueue.DoProbe}, line: true}
+			return turn[H]{Instruction: waitqueue.Instruction[H]{Do: waitqueue.DoProbe}, byOutlook: true}
 		}
 		s.joinLocked(w)
 	}
@@ -205,13 +205,13 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 		}
 		if due > now {
 			w.sleepsLocked()
-			t.Do, t.first, t.in = waitqueue.DoWait, first, time.Duration(due-now)
+			t.Do, t.isFirst, t.in = waitqueue.DoWait, first, time.Duration(due-now)
 			t.listen = o.refused || o.probe.AwaitsSilentClient(now)
 			break
 		}
 		w.told = w.ownOutlook != nil && o.probe.HasMessage()
 		if w.asked, w.stranger = now, false; first {
-			w.mark, t.line = o.probe.Began(now), true
+			w.mark, t.byOutlook = o.probe.Began(now), true
 			w.forecastLocked(heard.Confirmed == 0)
 		} else {
 			w.mark = o.probe.BeganBeside()
@@ -259,11 +259,11 @@ func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
 	var heard <-chan struct{}
 	var due <-chan time.Time
 	switch {
-	case !t.first && t.in > 0: // it leaves a release to strangers, or was refused
+	case !t.isFirst && t.in > 0: // it leaves a release to strangers, or was refused
 		timer := time.NewTimer(t.in)
 		defer timer.Stop()
 		due = timer.C
-	case t.first:
+	case t.isFirst:
 		l := &w.outlook().listener
 		if t.listen && l.Listen(w.table.cfg.Subscriber(w.key.Name), w.wants.Channel()) {
 			return // look reads what the new subscription has received
@@ -281,7 +281,7 @@ func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
 	case <-w.wake:
 	case <-heard:
 	case <-due:
-		if !t.first && t.in == 0 {
+		if !t.isFirst && t.in == 0 {
 			w.warn()
 		}
 	case <-ctx.Done():

@@ -47,19 +47,19 @@ type link struct {
 
 	unanswered atomic.Uint64
 
-	mu     sync.Mutex // guards what follows; never held at a point
-	rng    *rand.Rand
-	down   time.Time // until then every dial fails
-	silent time.Time // until then nothing arrives, in either direction
-	healed bool
-	no     time.Time        // until then the server refuses most scripts to this client
-	ahead  time.Duration    // by how much the server's clock is ahead, as far as the client knows
-	conns  map[int]*channel // the open connections for requests, by their slots
-	made   int              // how many connections were made
-	waits  int              // how many waits for answers began
-	said   *network.Refusal
-	heard  []*messages // the open connections for messages
-	closed error
+	mu           sync.Mutex // guards what follows; never held at a point
+	rng          *rand.Rand
+	down         time.Time // until then every dial fails
+	silent       time.Time // until then nothing arrives, in either direction
+	healed       bool
+	refusesUntil time.Time        // until then the server refuses most scripts to this client
+	ahead        time.Duration    // by how much the server's clock is ahead, as far as the client knows
+	conns        map[int]*channel // the open connections for requests, by their slots
+	made         int              // how many connections were made
+	waits        int              // how many waits for answers began
+	said         *network.Refusal
+	heard        []*messages // the open connections for messages
+	closed       error
 }
 
 var (
@@ -153,7 +153,7 @@ func (l *link) learn() {
 func (l *link) forbid(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.no = time.Now().Add(d)
+	l.refusesUntil = time.Now().Add(d)
 }
 
 // refuses reports whether the server refuses a script now. It never refuses a script that gives a lock
@@ -161,7 +161,7 @@ func (l *link) forbid(d time.Duration) {
 func (l *link) refuses(s *script.Script) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Before(l.no) && (s.Expires() || s == script.Renew || s == script.RwRenew || s == script.PermitRenew)
+	return time.Now().Before(l.refusesUntil) && (s.Expires() || s == script.Renew || s == script.RwRenew || s == script.PermitRenew)
 }
 
 // Lane implements network.Server.
@@ -236,7 +236,7 @@ func (l *link) fall(d time.Duration) {
 func (l *link) heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.healed, l.down, l.silent, l.no = true, time.Time{}, time.Time{}, time.Time{}
+	l.healed, l.down, l.silent, l.refusesUntil = true, time.Time{}, time.Time{}, time.Time{}
 }
 
 // isTroubled implements trouble.
@@ -244,7 +244,7 @@ func (l *link) isTroubled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now().Add(-5 * ioTimeout) // after an error there is a pause
-	return now.Before(l.down) || now.Before(l.silent) || now.Before(l.no)
+	return now.Before(l.down) || now.Before(l.silent) || now.Before(l.refusesUntil)
 }
 
 // way returns the transmission time of a request that is sent now.
@@ -277,7 +277,7 @@ func (l *link) connection(i int) (c *channel, made bool, err error) {
 	l.made++
 	l.conns[i] = c
 	l.wg.Add(2)
-	points.Go(fmt.Sprintf("%s.%d there", l.name, c.number), func() { defer l.wg.Done(); c.there() })
+	points.Go(fmt.Sprintf("%s.%d there", l.name, c.number), func() { defer l.wg.Done(); c.carryToStore() })
 	points.Go(fmt.Sprintf("%s.%d back", l.name, c.number), func() { defer l.wg.Done(); c.carryAnswers() })
 	return c, true, nil
 }
@@ -581,8 +581,8 @@ func (c *channel) end(why error, late time.Duration) {
 	}
 }
 
-// there takes requests to the store, in order.
-func (c *channel) there() {
+// carryToStore takes requests to the store, in order.
+func (c *channel) carryToStore() {
 	for {
 		select {
 		case r := <-c.sent:

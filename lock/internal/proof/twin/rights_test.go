@@ -79,7 +79,7 @@ func changedNothing(c call, now int64, one, other []entry) bool {
 		return slices.Contains(given, field) || field == "mode" && slices.ContainsFunc(given, ofWriter)
 	}
 	if c.script == script.FairTake {
-		if !places(one) || !places(other) {
+		if !allHavePlaces(one) || !allHavePlaces(other) {
 			return false
 		}
 		if c.args[5] != "" || c.args[12] != "0" {
@@ -130,8 +130,8 @@ func changedNothing(c call, now int64, one, other []entry) bool {
 
 func ofWriter(field string) bool { return strings.HasSuffix(field, ":write") }
 
-// places reports whether all who wait for a fair lock have their place in all three keys.
-func places(all []entry) bool {
+// allHavePlaces reports whether all who wait for a fair lock have their place in all three keys.
+func allHavePlaces(all []entry) bool {
 	var of [3][]string
 	for i, key := range fairKeys()[1:] {
 		for _, e := range all {

@@ -29,7 +29,7 @@ func (g grouped) post(r *pipe.Request) {
 
 // inGroup runs f with a Group of two connections. The server answers after a millisecond, so calls
 // overlap.
-func inGroup(t *testing.T, change func(*pipe.Config), f func(t *testing.T, b *bench)) {
+func inGroup(t *testing.T, change func(*pipe.Config), f func(t *testing.T, b *harness)) {
 	t.Helper()
 	inBubble(t, func(ctx context.Context, cfg *pipe.Config) carrier {
 		cfg.LeadAfter = 8
@@ -41,7 +41,7 @@ func inGroup(t *testing.T, change func(*pipe.Config), f func(t *testing.T, b *be
 }
 
 // together runs goroutines. Each of them makes calls calls, one after the other.
-func (b *bench) together(goroutines, calls int) {
+func (b *harness) together(goroutines, calls int) {
 	b.t.Helper()
 	var wg sync.WaitGroup
 	for range goroutines {
@@ -68,7 +68,7 @@ func count(srv *speaker, s *string) (callers, others int) {
 
 // TestTwoCallersLeadAConnectionEach, although all of their requests have one name.
 func TestTwoCallersLeadAConnectionEach(t *testing.T) {
-	inGroup(t, nil, func(t *testing.T, b *bench) {
+	inGroup(t, nil, func(t *testing.T, b *harness) {
 		b.together(1, 100)
 		require.EqualValues(t, 1, b.srv.dials.Load(), "a lone caller needs one connection")
 		b.together(2, 50)
@@ -96,7 +96,7 @@ func TestASecondConnectionThatCannotBeMadeDelaysNobody(t *testing.T) {
 			}
 			return dial(ctx, bound)
 		}
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		b.requireYes(1)
 		b.together(2, 1000)
 		require.Equal(t, 2, dials)
@@ -109,7 +109,7 @@ func TestASecondConnectionThatCannotBeMadeDelaysNobody(t *testing.T) {
 
 // TestASecondConnectionIsMadeAgain after it has failed.
 func TestASecondConnectionIsMadeAgain(t *testing.T) {
-	inGroup(t, nil, func(t *testing.T, b *bench) {
+	inGroup(t, nil, func(t *testing.T, b *harness) {
 		b.together(2, 50)
 		b.srv.hangUp()
 		time.Sleep(2 * time.Second) // both have read that
@@ -121,7 +121,7 @@ func TestASecondConnectionIsMadeAgain(t *testing.T) {
 // TestARequestThatWasPostedIsNotOvertaken: otherwise a posted release would come after the next try
 // for the lock, and that try would be refused in vain.
 func TestARequestThatWasPostedIsNotOvertaken(t *testing.T) {
-	inGroup(t, nil, func(t *testing.T, b *bench) {
+	inGroup(t, nil, func(t *testing.T, b *harness) {
 		b.together(2, 50)
 		var mu sync.Mutex
 		var order []string
@@ -156,7 +156,7 @@ func TestAPostedRequestThatIsSentElsewhereIsCountedOnce(t *testing.T) {
 	var moved atomic.Bool
 	inGroup(t, func(cfg *pipe.Config) {
 		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { g.Group.Put(r, 7) }
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		g = b.carrier.(grouped)
 		b.srv.answer = func(command []string) string {
 			time.Sleep(time.Millisecond)
@@ -178,7 +178,7 @@ func TestAPostedRequestThatIsSentElsewhereIsCountedOnce(t *testing.T) {
 // TestSomeCallersWriteTheirOwnRequests, although another goroutine reads the answers.
 func TestSomeCallersWriteTheirOwnRequests(t *testing.T) {
 	for goroutines, write := range map[int]bool{8: true, 20: false} {
-		inGroup(t, nil, func(t *testing.T, b *bench) {
+		inGroup(t, nil, func(t *testing.T, b *harness) {
 			b.together(goroutines, 20)
 			count(b.srv, &b.srv.writers)
 			count(b.srv, &b.srv.readers)
@@ -194,7 +194,7 @@ func TestSomeCallersWriteTheirOwnRequests(t *testing.T) {
 // TestCallersWriteNothingMoreToASilentServer: a caller that writes more than the sockets keep would be
 // kept in its write.
 func TestCallersWriteNothingMoreToASilentServer(t *testing.T) {
-	inGroup(t, nil, func(t *testing.T, b *bench) {
+	inGroup(t, nil, func(t *testing.T, b *harness) {
 		b.together(8, 20)
 		b.srv.answer = func([]string) string { return mute }
 		count(b.srv, &b.srv.writers)

@@ -22,7 +22,7 @@ func TestAnAnswerAtWhichRedigoPanicsEndsTheConnection(t *testing.T) {
 			continue // whose connections are bounded
 		}
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, start, -1, answer, nil, func(t *testing.T, b *bench) {
+			inBubble(t, start, -1, answer, nil, func(t *testing.T, b *harness) {
 				a := b.call(t.Context(), 1)
 				requireNoReply(t, a.Err)
 				require.ErrorContains(t, a.Err, "could not be read")

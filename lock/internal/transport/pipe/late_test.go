@@ -60,10 +60,10 @@ func (s *timed) late() string { return fmt.Sprintf("-LATE %d\r\n", s.now().UnixM
 func (s *timed) seen() []int64 { return *s.limits.Load() }
 
 // inTime runs f with a speaker whose clock is known, for each carrier.
-func inTime(t *testing.T, f func(t *testing.T, b *bench, srv *timed)) {
+func inTime(t *testing.T, f func(t *testing.T, b *harness, srv *timed)) {
 	t.Helper()
 	srv := &timed{}
-	bubble(t, srv.answer, nil, func(t *testing.T, b *bench) {
+	bubble(t, srv.answer, nil, func(t *testing.T, b *harness) {
 		srv.ahead.Store(int64(time.Hour))
 		srv.limits.Store(nil)
 		now := time.Now()
@@ -74,7 +74,7 @@ func inTime(t *testing.T, f func(t *testing.T, b *bench, srv *timed)) {
 }
 
 func TestARequestSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		begun := time.Now()
 		a := b.call(t.Context(), 1)
 		require.NoError(t, a.Err)
@@ -95,7 +95,7 @@ func TestAScriptThatDoesNotExpireGetsNoLimit(t *testing.T) {
 	bubble(t, func(command []string) string {
 		count.Store(int32(len(command)))
 		return ":1\r\n"
-	}, nil, func(t *testing.T, b *bench) {
+	}, nil, func(t *testing.T, b *harness) {
 		b.srv.clock.Sample(time.Now(), time.Now(), time.Now(), 0)
 		r := b.requests.New("m", script.Release, 1, nil, resp.ArgsOf(0, "m", "field"))
 		b.Put(r)
@@ -107,7 +107,7 @@ func TestAScriptThatDoesNotExpireGetsNoLimit(t *testing.T) {
 }
 
 func TestALateRequestIsSentAgainWithAnotherLimit(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		b.requireYes(1)
 		srv.ahead.Add(int64(time.Hour)) // the server's clock is set
 		b.requireYes(2)
@@ -121,7 +121,7 @@ func TestALateRequestIsSentAgainWithAnotherLimit(t *testing.T) {
 }
 
 func TestTwoClocksAtOneAddressAreNotTrusted(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		b.requireYes(1)
 		clocks := srv.answer
 		b.srv.answer = func(command []string) string {
@@ -146,7 +146,7 @@ func TestWhatItsCallerHasLeftIsNotSentAgain(t *testing.T) {
 			bubble(t, func(command []string) string {
 				sent.Add(1)
 				return mute
-			}, nil, func(t *testing.T, b *bench) {
+			}, nil, func(t *testing.T, b *harness) {
 				sent.Store(0)
 				late := make(chan pipe.Answer, 1)
 				r := b.acquire(1, func(a pipe.Answer) { late <- a })
@@ -168,7 +168,7 @@ func TestWhatItsCallerHasLeftIsNotSentAgain(t *testing.T) {
 }
 
 func TestWhatIsPostedIsSentAgain(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		b.requireYes(1)
 		srv.ahead.Add(int64(time.Hour))
 		late := make(chan pipe.Answer, 1)
@@ -181,7 +181,7 @@ func TestWhatIsPostedIsSentAgain(t *testing.T) {
 }
 
 func TestARequestIsNotCarriedOutAfterItsLastMoment(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		begun := time.Now()
 		r := b.acquire(1, nil)
 		r.Within(begun.Add(300 * time.Millisecond))
@@ -210,7 +210,7 @@ func TestARequestIsNotCarriedOutAfterItsLastMoment(t *testing.T) {
 }
 
 func TestAConnectionInUseAsksForTheTimeEachMinute(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		for i := range 10 {
 			b.requireYes(i)
 			time.Sleep(20 * time.Second)
@@ -226,7 +226,7 @@ func TestAConnectionInUseAsksForTheTimeEachMinute(t *testing.T) {
 }
 
 func TestAConnectionMayFailWhileItAsksForTheTime(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		b.requireYes(1)
 		time.Sleep(2 * time.Minute)
 		srv.silent.Store(true)
@@ -238,7 +238,7 @@ func TestAConnectionMayFailWhileItAsksForTheTime(t *testing.T) {
 
 // TestAnotherServerHasAnotherClock: after a failover, limits are times on the clock of the new server.
 func TestAnotherServerHasAnotherClock(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		b.requireYes(1)
 		for _, ahead := range []time.Duration{-time.Hour, 2 * time.Hour} {
 			srv.ahead.Store(int64(ahead))
@@ -261,7 +261,7 @@ func TestAnotherServerHasAnotherClock(t *testing.T) {
 // write, its request is late although the client knows the server's clock. LATE has that clock
 // in whole milliseconds.
 func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		lates := 0
 		time.Sleep(850 * time.Microsecond) // the next millisecond begins between the two answers
 		b.srv.answer = func(command []string) string {
@@ -285,7 +285,7 @@ func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
 
 // TestWhatWasRefusedAsLateHasNoStamp: nothing was carried out, and nothing will be.
 func TestWhatWasRefusedAsLateHasNoStamp(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		b.srv.answer = func([]string) string { return srv.late() }
 		a := b.call(t.Context(), 1)
 		require.ErrorContains(t, a.Err, "LATE")
@@ -304,7 +304,7 @@ func TestWhatWasRefusedAsLateHasNoStamp(t *testing.T) {
 // TestOneBusyAnswerToTIMEIsAskedForAgain: a connection whose first TIME got BUSY asks again
 // after a second, and its requests then have limits.
 func TestOneBusyAnswerToTIMEIsAskedForAgain(t *testing.T) {
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		b.srv.clock = pipe.Clock{}
 		b.srv.clock.Asking(time.Now()) // and the answer was BUSY
 		b.requireYes(1)
@@ -320,7 +320,7 @@ func TestOneBusyAnswerToTIMEIsAskedForAgain(t *testing.T) {
 // arrived, at the earliest when it was sent.
 func TestALateAnswerThatTravelsForLongMakesNoLimitTooEarly(t *testing.T) {
 	const travels = 300 * time.Millisecond
-	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		srv.ahead.Add(int64(time.Minute)) // the clock was set
 		b.srv.answer = func(command []string) string {
 			said := srv.answer(command)

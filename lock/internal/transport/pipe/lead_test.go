@@ -22,7 +22,7 @@ import (
 const leadTime = 5 * time.Millisecond
 
 // withLoneCaller runs f with a speaker. Callers lead after leadAfter requests in a row that were alone.
-func withLoneCaller(t *testing.T, leadAfter int, answer func(command []string) string, f func(t *testing.T, b *bench)) {
+func withLoneCaller(t *testing.T, leadAfter int, answer func(command []string) string, f func(t *testing.T, b *harness)) {
 	t.Helper()
 	inBubble(t, func(ctx context.Context, cfg *pipe.Config) carrier {
 		cfg.LeadAfter = leadAfter
@@ -47,7 +47,7 @@ func isInACaller() bool {
 
 // readers returns the readers since the last call: C for a caller, r for the resident. A reader
 // that continues counts once.
-func (b *bench) readers() string {
+func (b *harness) readers() string {
 	synctest.Wait()
 	b.srv.reading.Lock()
 	defer b.srv.reading.Unlock()
@@ -63,14 +63,14 @@ func (b *bench) readers() string {
 
 // requireNextYes is requireYes after all goroutines have finished the request before. A caller does
 // not lead while the writer has not returned from its write.
-func (b *bench) requireNextYes(id int) {
+func (b *harness) requireNextYes(id int) {
 	b.t.Helper()
 	synctest.Wait()
 	b.requireYes(id)
 }
 
 func TestALoneCallerReadsItsOwnAnswer(t *testing.T) {
-	withLoneCaller(t, 3, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 3, yes, func(t *testing.T, b *harness) {
 		for id := range 3 {
 			b.requireNextYes(id)
 		}
@@ -107,7 +107,7 @@ func TestALoneCallerReadsItsOwnAnswer(t *testing.T) {
 
 // TestACallerLeadsWhateverTheTimeBetweenTwoRequests: the read deadline of a leader is set again in time.
 func TestACallerLeadsWhateverTheTimeBetweenTwoRequests(t *testing.T) {
-	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 		b.makeCallersLead()
 		for id := range 100 {
 			b.requireNextYes(id)
@@ -120,7 +120,7 @@ func TestACallerLeadsWhateverTheTimeBetweenTwoRequests(t *testing.T) {
 // TestASlowServerIsNotWaitedForTwiceInARow: each slow answer would cost a leader all of leadTime, and
 // then the resident must be woken as well.
 func TestASlowServerIsNotWaitedForTwiceInARow(t *testing.T) {
-	withLoneCaller(t, 3, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 3, yes, func(t *testing.T, b *harness) {
 		for id := range 4 {
 			b.requireNextYes(id)
 		}
@@ -141,7 +141,7 @@ func TestASlowServerIsNotWaitedForTwiceInARow(t *testing.T) {
 }
 
 func TestWithoutLeadAfterNobodyLeads(t *testing.T) {
-	withLoneCaller(t, 0, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 0, yes, func(t *testing.T, b *harness) {
 		for id := range 20 {
 			b.requireNextYes(id)
 		}
@@ -150,7 +150,7 @@ func TestWithoutLeadAfterNobodyLeads(t *testing.T) {
 }
 
 // makeCallersLead sends requests until the caller of the next one leads.
-func (b *bench) makeCallersLead() {
+func (b *harness) makeCallersLead() {
 	b.t.Helper()
 	b.requireNextYes(1)
 	b.requireNextYes(2)
@@ -158,7 +158,7 @@ func (b *bench) makeCallersLead() {
 }
 
 func TestALeaderLeavesSoonAfterItsContextHasEnded(t *testing.T) {
-	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 		b.makeCallersLead()
 		b.srv.answer = func([]string) string { return mute }
 		for after, most := range map[time.Duration]time.Duration{time.Millisecond: leadTime, 20 * time.Millisecond: 20 * time.Millisecond} {
@@ -177,7 +177,7 @@ func TestALeaderLeavesSoonAfterItsContextHasEnded(t *testing.T) {
 func TestACallerWithALongRequestLeavesWhenItsContextEnds(t *testing.T) {
 	for _, name := range []string{"it would lead", "another request is in flight"} {
 		t.Run(name, func(t *testing.T) {
-			withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+			withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 				b.makeCallersLead()
 				hold := make(chan struct{})
 				defer close(hold)
@@ -213,7 +213,7 @@ func TestWhatALeaderDoesNotReadTheResidentDoes(t *testing.T) {
 		"at its very end":   {leadTime, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+			withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 				b.makeCallersLead()
 				b.srv.answer = func(command []string) string {
 					time.Sleep(c.delay)
@@ -232,7 +232,7 @@ func TestWhatALeaderDoesNotReadTheResidentDoes(t *testing.T) {
 		})
 	}
 	long := "-ERR " + strings.Repeat("x", 3000)
-	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 		b.makeCallersLead()
 		b.srv.answer = func([]string) string { return long + "\r\n" }
 		for id := range 3 {
@@ -245,7 +245,7 @@ func TestWhatALeaderDoesNotReadTheResidentDoes(t *testing.T) {
 }
 
 func TestHalfAnAnswerToALeaderEndsInTime(t *testing.T) {
-	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 		b.makeCallersLead()
 		b.srv.answer = func(command []string) string {
 			b.srv.say(yes(command)[:6])
@@ -273,7 +273,7 @@ func TestNobodyReadsAnIdleConnection(t *testing.T) {
 	} {
 		for _, by := range []string{"a leader", "the writer"} {
 			t.Run(name+", "+by, func(t *testing.T) {
-				withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+				withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 					b.makeCallersLead()
 					go end(b.srv)
 					time.Sleep(time.Millisecond)
@@ -302,7 +302,7 @@ func TestNobodyReadsAnIdleConnection(t *testing.T) {
 func TestWhatComesWithAnAnswerIsNotTakenForTheNext(t *testing.T) {
 	for name, more := range map[string]string{"a whole answer": "-ERR you are not wanted\r\n", "half": "*2\r\n", "a quarter": "$"} {
 		t.Run(name, func(t *testing.T) {
-			withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+			withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 				b.makeCallersLead()
 				b.srv.answer = func(command []string) string { return yes(command) + more }
 				b.requireNextYes(3)
@@ -316,7 +316,7 @@ func TestWhatComesWithAnAnswerIsNotTakenForTheNext(t *testing.T) {
 }
 
 func TestTheEndOfAnIdleConnectionIsSeenInTime(t *testing.T) {
-	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 		b.makeCallersLead()
 		b.srv.hangUp()
 		time.Sleep(time.Second + time.Millisecond) // Config.Timeout
@@ -332,7 +332,7 @@ func TestTheEndOfAnIdleConnectionIsSeenInTime(t *testing.T) {
 
 // TestAnIdleConnectionIsLedAgainAtOnce, although the resident had the turn meanwhile.
 func TestAnIdleConnectionIsLedAgainAtOnce(t *testing.T) {
-	withLoneCaller(t, 5, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 5, yes, func(t *testing.T, b *harness) {
 		for id := range 6 {
 			b.requireNextYes(id)
 		}
@@ -346,7 +346,7 @@ func TestAnIdleConnectionIsLedAgainAtOnce(t *testing.T) {
 }
 
 func TestCloseEndsALeader(t *testing.T) {
-	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 		b.makeCallersLead()
 		b.srv.answer = func([]string) string { return mute }
 		done := make(chan pipe.Answer)
@@ -362,7 +362,7 @@ func TestCloseEndsALeader(t *testing.T) {
 
 // TestWhatHasALimitIsNotLedAfterIt, so a caller need not check the limit of Within itself.
 func TestWhatHasALimitIsNotLedAfterIt(t *testing.T) {
-	withLoneCaller(t, 1, yes, func(t *testing.T, b *bench) {
+	withLoneCaller(t, 1, yes, func(t *testing.T, b *harness) {
 		b.makeCallersLead()
 		r := b.acquire(3, nil)
 		r.Within(time.Now())
@@ -412,7 +412,7 @@ func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 				}
 				return yes(command) + "-ERR and more\r\n"
 			}
-			withLoneCaller(t, 1+pick(2), answer, func(t *testing.T, b *bench) {
+			withLoneCaller(t, 1+pick(2), answer, func(t *testing.T, b *harness) {
 				var wg sync.WaitGroup
 				callers := 1
 				if !single {

@@ -40,7 +40,7 @@ func TestARequestIsCompletedOnceWhereverItsConnectionIsCut(t *testing.T) {
 					return yes(command)
 				}
 				whole := false
-				inBubble(t, start, budget, answer, nil, func(t *testing.T, b *bench) {
+				inBubble(t, start, budget, answer, nil, func(t *testing.T, b *harness) {
 					var late, awaited [calls]atomic.Int32
 					var wg sync.WaitGroup
 					for i := range calls {
@@ -85,7 +85,7 @@ func TestARequestIsCompletedOnceWhereverItsConnectionIsCut(t *testing.T) {
 }
 
 // check checks the answer to one request over a connection that is cut.
-func check(t *testing.T, b *bench, id int, a pipe.Answer) {
+func check(t *testing.T, b *harness, id int, a pipe.Answer) {
 	switch {
 	case a.Err == nil:
 		if fmt.Sprint(a.Reply.Any()) != fmt.Sprint([]any{1, id}) {
@@ -106,7 +106,7 @@ func TestARequestThatWasNeverWrittenSaysSo(t *testing.T) {
 	down := errors.New("nobody is there")
 	bubble(t, yes, func(cfg *pipe.Config) {
 		cfg.Dial = func(context.Context, *dialing.Bound) (pipe.Connection, error) { return pipe.Connection{}, down }
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		a := b.call(t.Context(), 1)
 		require.ErrorIs(t, a.Err, down)
 		require.Zero(t, a.Stamp)
@@ -125,7 +125,7 @@ func TestACallerThatLeavesBreaksNoConnection(t *testing.T) {
 		}}
 		srv.budget.Store(-1)
 		p := pipe.New(t.Context(), srv.config())
-		b := &bench{carrier: p, t: t, srv: srv}
+		b := &harness{carrier: p, t: t, srv: srv}
 		ctx, cancel := context.WithCancel(t.Context())
 		late := make(chan pipe.Answer, 1)
 		r := b.acquire(1, func(a pipe.Answer) { late <- a })
@@ -157,7 +157,7 @@ func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
 			return "-NOSCRIPT No matching script.\r\n"
 		}
 		return yes(command)
-	}, nil, func(t *testing.T, b *bench) {
+	}, nil, func(t *testing.T, b *harness) {
 		known.Store(false)
 		b.requireYes(1)
 		b.requireYes(2)
@@ -167,7 +167,7 @@ func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
 }
 
 func TestAServerThatForgetsTheTextToldIsNotAskedForEver(t *testing.T) {
-	bubble(t, func([]string) string { return "-NOSCRIPT No matching script.\r\n" }, nil, func(t *testing.T, b *bench) {
+	bubble(t, func([]string) string { return "-NOSCRIPT No matching script.\r\n" }, nil, func(t *testing.T, b *harness) {
 		require.Equal(t, redis.Error("NOSCRIPT No matching script."), b.call(t.Context(), 1).Err)
 		require.Equal(t, "EVALSHA EVAL", b.srv.commands())
 	})
@@ -182,7 +182,7 @@ func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 				return "-" + string(refusal) + "\r\n"
 			}
 			return yes(command)
-		}, func(cfg *pipe.Config) { cfg.Server = "" }, func(t *testing.T, b *bench) {
+		}, func(cfg *pipe.Config) { cfg.Server = "" }, func(t *testing.T, b *harness) {
 			demoted.Store(true)
 			require.Equal(t, refusal, b.call(t.Context(), 1).Err)
 			demoted.Store(false)
@@ -207,7 +207,7 @@ func TestWhatElseIsInFlightOnTheConnectionToADemotedMasterIsUnknown(t *testing.T
 		}}
 		srv.budget.Store(-1)
 		p := pipe.New(t.Context(), srv.config())
-		b := &bench{carrier: p, t: t, srv: srv}
+		b := &harness{carrier: p, t: t, srv: srv}
 		one, two := b.acquire(1, nil), b.acquire(2, nil)
 		p.Put(one)
 		p.Put(two)
@@ -238,7 +238,7 @@ func TestARequestGoesWhereItsKeyIs(t *testing.T) {
 				to.Store(red)
 				sendOn(there, r)
 			}
-		}, func(t *testing.T, b *bench) {
+		}, func(t *testing.T, b *harness) {
 			other := &speaker{ran: make(map[string]int), answer: func(command []string) string {
 				if command[0] == "ASKING" {
 					return "+OK\r\n"
@@ -263,7 +263,7 @@ func TestARefusedASKINGDoesNotShiftTheAnswers(t *testing.T) {
 	var there carrier
 	bubble(t, func([]string) string { return "-ASK 3999 host:2\r\n" }, func(cfg *pipe.Config) {
 		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { sendOn(there, r) }
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		other := &speaker{ran: make(map[string]int), answer: func(command []string) string {
 			if command[0] == "ASKING" {
 				return "-NOPERM this user has no permissions to run the 'asking' command\r\n"
@@ -284,7 +284,7 @@ func TestARequestThatIsSentInCirclesEnds(t *testing.T) {
 	var here carrier
 	bubble(t, func([]string) string { return "-MOVED 3999 host:1\r\n" }, func(cfg *pipe.Config) {
 		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { sendOn(here, r) }
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		here = b.carrier
 		require.Equal(t, redis.Error("MOVED 3999 host:1"), b.call(t.Context(), 1).Err)
 		require.Equal(t, strings.Repeat(" EVALSHA", 6)[1:], b.srv.commands())
@@ -295,7 +295,7 @@ func TestARequestThatIsSentInCirclesEnds(t *testing.T) {
 // sends one slot away is still one.
 func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
 	for refusal, dials := range map[redis.Error]int32{"MOVED 3999 host:2": 2, "ASK 3999 host:2": 1} {
-		bubble(t, func([]string) string { return "-" + string(refusal) + "\r\n" }, nil, func(t *testing.T, b *bench) {
+		bubble(t, func([]string) string { return "-" + string(refusal) + "\r\n" }, nil, func(t *testing.T, b *harness) {
 			for range 2 {
 				require.Equal(t, refusal, b.call(t.Context(), 1).Err)
 				synctest.Wait()
@@ -316,7 +316,7 @@ func TestAScriptThatConcludesDoesNotFollowAnASK(t *testing.T) {
 					followed = true
 					r.Fail(redis.Error("ASK 3999 " + to.Server))
 				}
-			}, func(t *testing.T, b *bench) {
+			}, func(t *testing.T, b *harness) {
 				r := b.requests.New("m", s, 1, nil, resp.ArgsOf(0, "m"))
 				b.Put(r)
 				require.Equal(t, redis.Error("ASK 3999 host:2"), b.requests.Await(t.Context(), r).Err)
@@ -339,7 +339,7 @@ func TestWhatIsRefusedBeforeItRanIsNotOwed(t *testing.T) {
 		"ERR Script attempted to access a non local key in a cluster node": true,
 	} {
 		for _, carrier := range carriers {
-			inBubble(t, carrier, -1, func([]string) string { return "-" + said + "\r\n" }, nil, func(t *testing.T, b *bench) {
+			inBubble(t, carrier, -1, func([]string) string { return "-" + said + "\r\n" }, nil, func(t *testing.T, b *harness) {
 				a := b.call(t.Context(), 1)
 				require.Equal(t, redis.Error(said), a.Err)
 				require.Equal(t, ran, !a.Stamp.IsZero(), said)
@@ -357,7 +357,7 @@ func TestAConnectionToAReplicaIsGivenUpThoughItsCallerHasLeft(t *testing.T) {
 			inBubble(t, carrier, -1, func([]string) string {
 				leave()
 				return "-" + refusal + "\r\n"
-			}, nil, func(t *testing.T, b *bench) {
+			}, nil, func(t *testing.T, b *harness) {
 				r := b.acquire(1, nil)
 				leave = r.Leave
 				b.Put(r)
@@ -376,7 +376,7 @@ func TestASilentServerMakesRequestsUnknownInTime(t *testing.T) {
 			return mute
 		}
 		return yes(command)
-	}, nil, func(t *testing.T, b *bench) {
+	}, nil, func(t *testing.T, b *harness) {
 		begin := time.Now()
 		a := b.call(t.Context(), 1)
 		requireNoReply(t, a.Err)
@@ -398,7 +398,7 @@ func TestAnAnswerThatIsReadLateCounts(t *testing.T) {
 		}
 		time.Sleep(late)
 		return yes(command)
-	}, nil, func(t *testing.T, b *bench) {
+	}, nil, func(t *testing.T, b *harness) {
 		for i := range 10 { // a Request is used again, and each one is looked at twice
 			late = time.Second + time.Second/32
 			b.requireYes(i)
@@ -421,7 +421,7 @@ func TestAnswersThatAreReadOneByOneCount(t *testing.T) {
 			time.Sleep(time.Second / 16)
 		}
 		return yes(command)
-	}, nil, func(t *testing.T, b *bench) {
+	}, nil, func(t *testing.T, b *harness) {
 		zero, one, two := b.acquire(0, nil), b.acquire(1, nil), b.acquire(2, nil)
 		b.Put(zero)
 		synctest.Wait() // a Replicated sends the others together when the replicas have zero
@@ -442,7 +442,7 @@ func TestAServerThatIsSilentAboutItsReplicasIsLeftInTime(t *testing.T) {
 			return mute
 		}
 		return yes(command)
-	}, nil, func(t *testing.T, b *bench) {
+	}, nil, func(t *testing.T, b *harness) {
 		begin := time.Now()
 		a := b.call(t.Context(), 1)
 		require.Equal(t, pipe.ErrUnanswered, a.Err)
@@ -454,7 +454,7 @@ func TestAServerThatIsSilentAboutItsReplicasIsLeftInTime(t *testing.T) {
 func TestAnIdleConnectionLivesAndOneThatEndedIsNotUsed(t *testing.T) {
 	for _, name := range []string{"Pipe", "Replicated"} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, carriers[name], -1, yes, nil, func(t *testing.T, b *bench) {
+			inBubble(t, carriers[name], -1, yes, nil, func(t *testing.T, b *harness) {
 				b.requireYes(1)
 				time.Sleep(time.Hour)
 				b.requireYes(2)
@@ -483,7 +483,7 @@ func TestAnAnswerThatNobodyAskedForEndsTheConnection(t *testing.T) {
 					}
 				}
 				return yes(command)
-			}, nil, func(t *testing.T, b *bench) {
+			}, nil, func(t *testing.T, b *harness) {
 				b.requireYes(1)
 				synctest.Wait()
 				require.Len(t, b.srv.failures(), 1)
@@ -504,7 +504,7 @@ func TestAConnectionOfAnEarlierEpochIsNotUsed(t *testing.T) {
 			turn() // the server is replaced right after the dial
 			return dialed, err
 		}
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		turn = func() { b.srv.epoch.Add(1) }
 		a := b.call(t.Context(), 1)
 		require.ErrorIs(t, a.Err, pipe.ErrReplaced)
@@ -525,7 +525,7 @@ func TestAConnectionOfAnEarlierEpochIsNotUsed(t *testing.T) {
 }
 
 func TestCloseCompletesEverythingAndWhatComesLater(t *testing.T) {
-	bubble(t, func([]string) string { return mute }, nil, func(t *testing.T, b *bench) {
+	bubble(t, func([]string) string { return mute }, nil, func(t *testing.T, b *harness) {
 		why := errors.New("it is closed")
 		var wg sync.WaitGroup
 		for i := range 8 {
@@ -556,7 +556,7 @@ func TestWhatWaitsForADialIsToldWhyItEnds(t *testing.T) {
 					return pipe.Connection{}, fmt.Errorf("dial: %w", ctx.Err())
 				}
 				ctx, end := context.WithCancelCause(t.Context())
-				b := &bench{carrier: start(ctx, cfg), t: t, srv: srv}
+				b := &harness{carrier: start(ctx, cfg), t: t, srv: srv}
 				r := b.acquire(1, nil)
 				b.Put(r)
 				synctest.Wait()
@@ -597,7 +597,7 @@ func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {
 		cfg.Failed = func(error) { again() }
 		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { again(); r.Fail(errShut) }
 		cfg.Unpublished = func(string) { again() }
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		var called, answered atomic.Int32
 		again = func() {
 			called.Add(1)
@@ -621,7 +621,7 @@ func TestARefusedMessageIsTakenOffItsAnswer(t *testing.T) {
 	var refusal atomic.Value
 	inBubble(t, carriers["Pipe"], -1, func([]string) string { return "*2\r\n:7\r\n$6\r\nNOPERM\r\n" }, func(cfg *pipe.Config) {
 		cfg.Unpublished = func(text string) { refusal.Store(text) }
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		for s, want := range map[*script.Script]any{
 			script.Release: int64(7), script.Inspect: []any{int64(7), []byte("NOPERM")},
 		} {
@@ -645,7 +645,7 @@ func TestAnAcquisitionIsToldWhenReplicasHaveItAndARefusalAtOnce(t *testing.T) {
 			return "*2\r\n:0\r\n:5000\r\n"
 		}
 		return yes(command)
-	}, nil, func(t *testing.T, b *bench) {
+	}, nil, func(t *testing.T, b *harness) {
 		begin := time.Now()
 		one, two := b.acquire(1, nil), b.acquire(2, nil)
 		b.Put(one)
@@ -670,7 +670,7 @@ func TestAnAcquisitionWhoseWaitFailsSaysThatItWasTaken(t *testing.T) {
 				return how
 			}
 			return yes(command)
-		}, nil, func(t *testing.T, b *bench) {
+		}, nil, func(t *testing.T, b *harness) {
 			a := b.call(t.Context(), 1)
 			require.Error(t, a.Err)
 			require.True(t, a.Taken)
@@ -691,7 +691,7 @@ func TestWhatWasTakenBeforeItsConnectionFailedIsCompleted(t *testing.T) {
 			return hangUp
 		}
 		return yes(command)
-	}, nil, func(t *testing.T, b *bench) {
+	}, nil, func(t *testing.T, b *harness) {
 		first, taken, failed := b.acquire(1, nil), b.acquire(2, nil), b.acquire(3, nil)
 		b.Put(first)
 		synctest.Wait() // the others wait until it has its replicas
@@ -714,7 +714,7 @@ func TestAWriteThatBlocksEndsInTime(t *testing.T) {
 			client, _ := net.Pipe()
 			return pipe.Connection{Conn: resp.Over(resp.New(client))}, nil
 		}
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		begin := time.Now()
 		a := b.call(t.Context(), 1)
 		requireNoReply(t, a.Err)

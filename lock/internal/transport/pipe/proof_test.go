@@ -29,7 +29,7 @@ func TestAConnectionAsksWhetherItsServerIsAReplica(t *testing.T) {
 		proved.Store(nil)
 		says.Store(":0\r\n")
 		cfg.ProveEvery, cfg.Dials, cfg.Proved = time.Minute, dials.Load, func(at time.Time) { proved.Store(&at) }
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		asked := func() int { return strings.Count(b.srv.commands(), "HDEL") }
 		b.requireYes(1)
 		require.Zero(t, asked(), "the connection is new")
@@ -96,7 +96,7 @@ func TestAServerWhoseDiskFailsIsDialledSeldom(t *testing.T) {
 			return dial(ctx, bound)
 		}
 		cfg.ProveEvery, cfg.Dials, cfg.Proved = 100*time.Millisecond, made.Load, func(time.Time) { t.Error("it may be a replica") }
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		unanswered := 0
 		for i := range 1000 { // in 100 s
 			if b.call(t.Context(), i).Err != nil {

@@ -48,7 +48,7 @@ type speaker struct {
 	wg     sync.WaitGroup
 
 	reading sync.Mutex // guards readers
-	readers string     // one letter for each read of a connection, see bench.readers
+	readers string     // one letter for each read of a connection, see harness.readers
 	writers string     // one letter for each write: C by a caller, w by the writer
 
 	mu       sync.Mutex     // guards what follows
@@ -287,8 +287,8 @@ var carriers = map[string]func(ctx context.Context, cfg *pipe.Config) carrier{
 
 var errShut = errors.New("the test is over")
 
-// bench is a carrier and its speaker, for a test in a bubble.
-type bench struct {
+// harness is a carrier and its speaker, for a test in a bubble.
+type harness struct {
 	carrier
 	start    func(context.Context, *pipe.Config) carrier // makes another carrier
 	t        *testing.T
@@ -297,7 +297,7 @@ type bench struct {
 }
 
 // bubble runs f once for each kind of carrier, with a speaker. change may alter the Config.
-func bubble(t *testing.T, answer func(command []string) string, change func(cfg *pipe.Config), f func(t *testing.T, b *bench)) {
+func bubble(t *testing.T, answer func(command []string) string, change func(cfg *pipe.Config), f func(t *testing.T, b *harness)) {
 	t.Helper()
 	for name, start := range carriers {
 		t.Run(name, func(t *testing.T) { inBubble(t, start, -1, answer, change, f) })
@@ -305,7 +305,7 @@ func bubble(t *testing.T, answer func(command []string) string, change func(cfg 
 }
 
 func inBubble(t *testing.T, start func(context.Context, *pipe.Config) carrier, budget int64,
-	answer func([]string) string, change func(*pipe.Config), f func(*testing.T, *bench),
+	answer func([]string) string, change func(*pipe.Config), f func(*testing.T, *harness),
 ) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &speaker{answer: answer, ran: make(map[string]int)}
@@ -315,7 +315,7 @@ func inBubble(t *testing.T, start func(context.Context, *pipe.Config) carrier, b
 			change(cfg)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		b := &bench{carrier: start(ctx, cfg), start: start, t: t, srv: srv}
+		b := &harness{carrier: start(ctx, cfg), start: start, t: t, srv: srv}
 		defer func() {
 			cancel()
 			b.Close(errShut)
@@ -343,18 +343,18 @@ func yes(command []string) string {
 }
 
 // acquire returns a request that yes answers with id.
-func (b *bench) acquire(id int, late func(pipe.Answer)) *pipe.Request {
+func (b *harness) acquire(id int, late func(pipe.Answer)) *pipe.Request {
 	return b.requests.New("m", script.Acquire, 1, late, resp.ArgsOf(0, "m", strconv.Itoa(id)))
 }
 
 // call puts a request and waits for its answer.
-func (b *bench) call(ctx context.Context, id int) pipe.Answer {
+func (b *harness) call(ctx context.Context, id int) pipe.Answer {
 	r := b.acquire(id, nil)
 	b.Put(r)
 	return b.requests.Await(ctx, r)
 }
 
-func (b *bench) requireYes(id int) {
+func (b *harness) requireYes(id int) {
 	b.t.Helper()
 	a := b.call(b.t.Context(), id)
 	require.NoError(b.t, a.Err)

@@ -216,8 +216,8 @@ func (h *holder) Found() { h.absent.Store(false) }
 // ttl is the lease of all holders, in a bubble.
 const ttl = 30 * time.Second
 
-// bench is a Renewer with a lane, and the other lane that redirections lead to.
-type bench struct {
+// harness is a Renewer with a lane, and the other lane that redirections lead to.
+type harness struct {
 	t     *testing.T
 	srv   *server // renews the leases of lane
 	other *server // renews the leases of there
@@ -233,7 +233,7 @@ type bench struct {
 }
 
 // outcomes returns the errors of the batches of lane that have ended since outcomes was last called.
-func (b *bench) outcomes() []string {
+func (b *harness) outcomes() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ended := b.ended
@@ -242,7 +242,7 @@ func (b *bench) outcomes() []string {
 }
 
 // hold takes locks with fixed leases. The server is asked about them only at round or Verify.
-func (b *bench) hold(class renewer.Class, keys ...string) []*holder {
+func (b *harness) hold(class renewer.Class, keys ...string) []*holder {
 	holders := make([]*holder, len(keys))
 	for i, key := range keys {
 		h := &holder{key: key, class: class, home: b.lane}
@@ -253,16 +253,16 @@ func (b *bench) hold(class renewer.Class, keys ...string) []*holder {
 }
 
 // round makes all leases due, and returns when all are answered.
-func (b *bench) round() {
+func (b *harness) round() {
 	b.lane.Verify()
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
 }
 
 // bubble runs f with a server that answers with answer. slots says that keys have slots.
-func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing.T, b *bench)) {
+func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing.T, b *harness)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t: t, srv: &server{answer: answer}, other: &server{answer: func(call) any { return renewed }}}
+		b := &harness{t: t, srv: &server{answer: answer}, other: &server{answer: func(call) any { return renewed }}}
 		dog, err := renewal.New(renewal.Config{TTL: ttl, Dispatchers: 1})
 		require.NoError(t, err)
 		config := func(srv *server, target func(pipe.Redirection) *renewal.Lane) renewer.Config {
@@ -326,7 +326,7 @@ func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
 			return noScript
 		}
 		return renewed
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		b.hold(renewer.Fields, "a", "b")
 		b.round()
 		require.Equal(t, "a,b text:a,b", b.srv.calls())
@@ -346,7 +346,7 @@ func TestALeaseThatIsOnlyCheckedIsNotExtended(t *testing.T) {
 			leases[key] = c.lease
 		}
 		return renewed
-	}, func(t *testing.T, b *bench) {
+	}, func(t *testing.T, b *harness) {
 		b.hold(renewer.Fields, "checked")
 		h := &holder{key: "renewed", class: renewer.Fields}
 		require.NoError(t, b.lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: ttl}))
@@ -358,7 +358,7 @@ func TestALeaseThatIsOnlyCheckedIsNotExtended(t *testing.T) {
 }
 
 func TestAServerThatForgetsTheTextToldIsNotAskedForEver(t *testing.T) {
-	bubble(t, false, func(call) any { return noScript }, func(t *testing.T, b *bench) {
+	bubble(t, false, func(call) any { return noScript }, func(t *testing.T, b *harness) {
 		b.hold(renewer.Fields, "a")
 		b.round()
 		require.Equal(t, noScript.Error(), b.outcomes()[0])
@@ -377,7 +377,7 @@ func TestACallWhoseKeysPartIsSentOneByOne(t *testing.T) {
 					return refusal
 				}
 				return renewed
-			}, func(t *testing.T, b *bench) {
+			}, func(t *testing.T, b *harness) {
 				b.hold(renewer.Fields, "{s}a", "{s}b", "{s}c")
 				b.round()
 				calls := strings.Fields(b.srv.calls())
@@ -397,7 +397,7 @@ func TestACallWhoseKeysPartIsSentOneByOne(t *testing.T) {
 }
 
 func TestLeasesGoWhereTheirKeysAre(t *testing.T) {
-	bubble(t, true, func(call) any { return moved }, func(t *testing.T, b *bench) {
+	bubble(t, true, func(call) any { return moved }, func(t *testing.T, b *harness) {
 		b.hold(renewer.Fields, "{s}a", "{s}b")
 		b.round()
 		require.Equal(t, "{s}a,{s}b", b.srv.calls())
@@ -411,7 +411,7 @@ func TestLeasesGoWhereTheirKeysAre(t *testing.T) {
 // server may soon answer differently over it.
 func TestARefusalThatIsNoneOfItsConnectionKeepsIt(t *testing.T) {
 	for _, refusal := range []redis.Error{loading, noPerm, masterDown, "CLUSTERDOWN The cluster is down", "BUSY Redis is busy"} {
-		bubble(t, true, once(refusal), func(t *testing.T, b *bench) {
+		bubble(t, true, once(refusal), func(t *testing.T, b *harness) {
 			b.hold(renewer.Fields, "a")
 			b.round()
 			time.Sleep(ttl / 10)
@@ -423,7 +423,7 @@ func TestARefusalThatIsNoneOfItsConnectionKeepsIt(t *testing.T) {
 
 func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 	for _, refusal := range demotions {
-		bubble(t, false, once(refusal), func(t *testing.T, b *bench) {
+		bubble(t, false, once(refusal), func(t *testing.T, b *harness) {
 			b.hold(renewer.Fields, "a")
 			b.round()
 			time.Sleep(ttl / 10)
@@ -438,7 +438,7 @@ func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 // has restarted loads too.
 func TestRenewalsLeaveAServerThatLoads(t *testing.T) {
 	for _, isUsed := range []bool{true, false} {
-		bubble(t, false, nil, func(t *testing.T, b *bench) {
+		bubble(t, false, nil, func(t *testing.T, b *harness) {
 			var loads atomic.Int32 // so many connections, from the first on, get LOADING
 			b.srv.answer = func(call) any {
 				if b.srv.dialled() <= int(loads.Load()) {
@@ -483,7 +483,7 @@ func TestARenewalThatAReplicaRefusesKeepsItsPauses(t *testing.T) {
 				return renewed
 			}
 			return refusal
-		}, func(t *testing.T, b *bench) {
+		}, func(t *testing.T, b *harness) {
 			b.follows.Store(true)
 			for _, h := range b.hold(renewer.Fields, "a", "b", "c", "d") {
 				h.lease.SetFixed(false)
@@ -498,7 +498,7 @@ func TestARenewalThatAReplicaRefusesKeepsItsPauses(t *testing.T) {
 // TestAConnectionAfterAFailureIsToldOnce: Resumed is called when the connection has answered,
 // because the server may have lost data meanwhile.
 func TestAConnectionAfterAFailureIsToldOnce(t *testing.T) {
-	bubble(t, false, once(readOnly), func(t *testing.T, b *bench) {
+	bubble(t, false, once(readOnly), func(t *testing.T, b *harness) {
 		b.follows.Store(true)
 		b.hold(renewer.Fields, "a")
 		b.round()
@@ -520,7 +520,7 @@ func TestABatchThatIsHalfAnswered(t *testing.T) {
 					return reply
 				}
 				return renewed
-			}, func(t *testing.T, b *bench) {
+			}, func(t *testing.T, b *harness) {
 				holders := append(b.hold(renewer.Fields, "a", "b"), b.hold(renewer.Permits, "p")...)
 				b.lane.Verify()
 				time.Sleep(3 * time.Second)
@@ -537,7 +537,7 @@ func TestABatchThatIsHalfAnswered(t *testing.T) {
 // TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain: the last answer came just before
 // the connection was closed.
 func TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain(t *testing.T) {
-	bubble(t, false, func(call) any { return renewed }, func(t *testing.T, b *bench) {
+	bubble(t, false, func(call) any { return renewed }, func(t *testing.T, b *harness) {
 		b.hold(renewer.Fields, "a")
 		b.srv.cut = b.r.Drop
 		b.round()
@@ -549,7 +549,7 @@ func TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain(t *testing.T) {
 
 func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
 	for refusal, dials := range map[redis.Error]int{moved: 2, ask: 1} {
-		bubble(t, false, once(refusal), func(t *testing.T, b *bench) {
+		bubble(t, false, once(refusal), func(t *testing.T, b *harness) {
 			b.hold(renewer.Fields, "a", "b")
 			b.round()
 			time.Sleep(ttl / 10)
@@ -575,7 +575,7 @@ func TestWhatElseIsAnsweredDoesNotHideADemotion(t *testing.T) {
 			}
 			demoted.Store(false)
 			return other
-		}, func(t *testing.T, b *bench) {
+		}, func(t *testing.T, b *harness) {
 			b.hold(renewer.Fields, "a")
 			b.hold(renewer.Permits, "p")
 			b.round()
@@ -597,7 +597,7 @@ func TestALeaseThatIsSentInCirclesCostsLittle(t *testing.T) {
 				return renewed
 			}
 			return first
-		}, func(t *testing.T, b *bench) {
+		}, func(t *testing.T, b *harness) {
 			b.other.answer = func(call) any { return redis.Error("MOVED 3999 host:1") }
 			holders := b.hold(renewer.Fields, "{s}a")
 			b.lane.Verify()
@@ -626,7 +626,7 @@ func TestAKeyThatHasGoneBackIsFound(t *testing.T) {
 				return renewed
 			}
 			return ask
-		}, func(t *testing.T, b *bench) {
+		}, func(t *testing.T, b *harness) {
 			b.other.answer = func(call) any {
 				if isBack.Load() {
 					return gone
@@ -656,7 +656,7 @@ func TestAKeyThatHasGoneBackIsFound(t *testing.T) {
 // than that. The second key of a reader may be on its way, so a reader is not told.
 func TestAKeyThatIsGoneWhileItsSlotMovesIsToldSoon(t *testing.T) {
 	for _, class := range []renewer.Class{renewer.Fields, renewer.Readers, renewer.Permits} {
-		bubble(t, true, func(call) any { return ask }, func(t *testing.T, b *bench) {
+		bubble(t, true, func(call) any { return ask }, func(t *testing.T, b *harness) {
 			b.other.answer = func(call) any { return gone }
 			h := b.hold(class, "{s}a")[0]
 			h.lease.SetFixed(false)
@@ -680,7 +680,7 @@ func TestAKeyThatIsGoneWhileItsSlotMovesIsToldSoon(t *testing.T) {
 
 // TestAKeyThatIsGoneFromTheServerOfItsSlotIsToldAtOnce.
 func TestAKeyThatIsGoneFromTheServerOfItsSlotIsToldAtOnce(t *testing.T) {
-	bubble(t, true, func(call) any { return gone }, func(t *testing.T, b *bench) {
+	bubble(t, true, func(call) any { return gone }, func(t *testing.T, b *harness) {
 		h := b.hold(renewer.Fields, "{s}a")[0]
 		b.round()
 		require.EqualValues(t, 1, h.lost.Load())
@@ -690,7 +690,7 @@ func TestAKeyThatIsGoneFromTheServerOfItsSlotIsToldAtOnce(t *testing.T) {
 
 // timed makes the server one whose clock is known, an hour ahead of ours, and whose
 // scripts heed their limits.
-func (b *bench) timed() (ahead *atomic.Int64, limits func() []int64) {
+func (b *harness) timed() (ahead *atomic.Int64, limits func() []int64) {
 	var mu sync.Mutex
 	var seen []int64
 	ahead = &atomic.Int64{}
@@ -716,7 +716,7 @@ func (b *bench) timed() (ahead *atomic.Int64, limits func() []int64) {
 }
 
 func TestARenewalSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
-	bubble(t, false, nil, func(t *testing.T, b *bench) {
+	bubble(t, false, nil, func(t *testing.T, b *harness) {
 		_, limits := b.timed()
 		b.hold(renewer.Fields, "a")
 		b.hold(renewer.Permits, "b")
@@ -732,7 +732,7 @@ func TestARenewalSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
 // TestOurOwnSlownessIsNoSecondServer: if the client stands still before it writes, its
 // request is late although the client knows the server's clock.
 func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
-	bubble(t, false, nil, func(t *testing.T, b *bench) {
+	bubble(t, false, nil, func(t *testing.T, b *harness) {
 		ahead, limits := b.timed()
 		inTime, lates := b.srv.answer, 0
 		b.srv.answer = func(c call) any {
@@ -752,7 +752,7 @@ func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
 }
 
 func TestALateRenewalIsSentAgainWithAnotherLimit(t *testing.T) {
-	bubble(t, false, nil, func(t *testing.T, b *bench) {
+	bubble(t, false, nil, func(t *testing.T, b *harness) {
 		ahead, limits := b.timed()
 		b.hold(renewer.Fields, "a")
 		b.round()
@@ -768,7 +768,7 @@ func TestALateRenewalIsSentAgainWithAnotherLimit(t *testing.T) {
 }
 
 func TestARenewalOfAServerWithTwoClocksHasNoLimit(t *testing.T) {
-	bubble(t, false, nil, func(t *testing.T, b *bench) {
+	bubble(t, false, nil, func(t *testing.T, b *harness) {
 		ahead, limits := b.timed()
 		one := b.srv.answer
 		b.srv.answer = func(c call) any {
@@ -784,7 +784,7 @@ func TestARenewalOfAServerWithTwoClocksHasNoLimit(t *testing.T) {
 }
 
 func TestAConnectionForRenewalAsksForTheTimeEachMinute(t *testing.T) {
-	bubble(t, false, nil, func(t *testing.T, b *bench) {
+	bubble(t, false, nil, func(t *testing.T, b *harness) {
 		ahead, limits := b.timed()
 		b.hold(renewer.Fields, "a")
 		b.round()

@@ -98,7 +98,7 @@ func newServer(r *Router, name string) *Server {
 		Cast:     r.cfg.Cast,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
 		Answered: func() { s.noteReached(nil) },
-		Redirect: s.leadsElsewhere,
+		Redirect: s.recordRedirect,
 	})
 	return s
 }
@@ -273,9 +273,9 @@ func (s *Server) Target(to pipe.Redirection) *Server {
 	return s.router.moveSlot(to.Slot, to.Server)
 }
 
-// leadsElsewhere records a redirection by this server, and reports whether another server is known to
+// recordRedirect records a redirection by this server, and reports whether another server is known to
 // which it leads.
-func (s *Server) leadsElsewhere(to pipe.Redirection) bool {
+func (s *Server) recordRedirect(to pipe.Redirection) bool {
 	other := s.Target(to)
 	return other != nil && other != s && other != s.router.unknown
 }
