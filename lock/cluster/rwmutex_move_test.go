@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,9 +41,15 @@ func TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived(t *testing.T) {
 
 	require.NoError(t, rc.BeginMove(slot, from, to))
 	require.NoError(t, rc.MoveKeys(slot, from, to, name, keys.RWWriters(name)))
-	err := helds[1].Unlock(ctx)
-	require.ErrorIs(t, err, lock.ErrUnknown)
-	require.ErrorContains(t, err, moving)
+	// On a busy machine the last try may not have been answered when the time is over.
+	failsWhileMoving := func(what string, call func() error) {
+		bounded.Until(t, func() bool {
+			err := call()
+			require.ErrorIs(t, err, lock.ErrUnknown, what)
+			return strings.Contains(err.Error(), moving)
+		})
+	}
+	failsWhileMoving("Unlock", func() error { return helds[1].Unlock(ctx) })
 	tries := writes.Stats().Tries
 	require.Eventually(t, func() bool { return len(wrote) > 0 || writes.Stats().Tries > tries+3 }, time.Minute, time.Millisecond, "it tries again")
 	require.Empty(t, wrote, "a reader has the lock")
@@ -64,9 +71,7 @@ func TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived(t *testing.T) {
 		"Lock of the Writer, for a while": func() error { return whileMoving(ctx, other.RWMutex(name).Writer()) },
 		"Lock of the Reader, for a while": func() error { return whileMoving(ctx, other.RWMutex(name).Reader()) },
 	} {
-		err := call()
-		require.ErrorIs(t, err, lock.ErrUnknown, what)
-		require.ErrorContains(t, err, moving, what)
+		failsWhileMoving(what, call)
 		require.Equal(t, before, there(), what)
 	}
 	read := begin(other.RWMutex(name).Reader())
@@ -74,7 +79,7 @@ func TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived(t *testing.T) {
 	require.NoError(t, rc.MoveKeys(slot, from, to))
 	require.NoError(t, rc.EndMove(slot, from, to))
 	require.Positive(t, fixture.PTTL(t, target, timeouts[0]))
-	_, err = other.RWMutex(name).Writer().TryLock(ctx)
+	_, err := other.RWMutex(name).Writer().TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, helds[0].Unlock(ctx))
 	require.NoError(t, bounded.Receive(t, wrote), "the reader whose Unlock failed is out too")
