@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -72,3 +73,9 @@ func (x *MultiHeld) Retakes(why Reason) bool {
 
 // IsTooOld reports whether a request of a semaphore or latch must not be sent again.
 func IsTooOld(written time.Time) bool { return (&recorded{written: written}).isTooOld() }
+
+// IsLastTry reports whether a wait whose time is over ends with this refusal by Redis.
+func IsLastTry(said error) bool {
+	err := &refusedError{op: "acquire", name: "a", said: said}
+	return (&waitError{errs: []error{context.DeadlineExceeded, err}}).last() == error(err)
+}

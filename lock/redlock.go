@@ -52,6 +52,7 @@ type RedLock struct {
 	start   time.Time
 
 	silentUntil []atomic.Int64 // by member: until when no attempt waits for its answer, in ns from start
+	slowUntil   []atomic.Int64 // the same, of attempts whose leases are not renewed: such a lease may be too short for an answer
 	line        *quorum.Line
 }
 
@@ -132,7 +133,7 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	pacing := locktable.PacingOf(waitqueue.Exclusive, members[0].c.cfg.MaxPoll, 0)
 	return &RedLock{
 		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
-		line: quorum.NewLine(watched, pacing, members[0].c.random), silentUntil: make([]atomic.Int64, len(members)),
+		line: quorum.NewLine(watched, pacing, members[0].c.random), silentUntil: make([]atomic.Int64, len(members)), slowUntil: make([]atomic.Int64, len(members)),
 	}, nil
 }
 
@@ -200,13 +201,13 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 			// Most of a lease that is not renewed is for the work. The others may be a little slower.
 			elected = true
 			took := time.Since(began)
-			t := time.AfterFunc(max(t.Lease/10-took, took), func() { isShort.Store(true); cancel() })
+			t := time.AfterFunc(max(t.Lease/10-took, min(took, t.Lease/20)), func() { isShort.Store(true); cancel() })
 			defer t.Stop()
 		}
 		if y.CountAgainst() > len(r.members)-r.need {
 			cancel() // there is no quorum, whatever the other members answer
 		}
-		if !hurried && r.allSilent(y.Missing) {
+		if !hurried && r.allSilent(y.Missing, t.Renewed) {
 			// A member that did not answer lately must not delay every attempt. If it
 			// is back, it is about as fast as the others. If the quorum depends on it,
 			// it gets its full time in half of the attempts.
@@ -220,8 +221,16 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	for _, b := range y.Ballots {
 		if b.Vote != quorum.Unknown {
 			r.silentUntil[b.Member].Store(0)
-		} else if (ask.Err() == context.DeadlineExceeded || isShort.Load()) && wait.Ended(ctx) == nil {
-			r.silentUntil[b.Member].Store(int64(time.Since(r.start) + silentTimeouts*r.cfg.MemberTimeout))
+			r.slowUntil[b.Member].Store(0)
+			continue
+		}
+		until := int64(time.Since(r.start) + silentTimeouts*r.cfg.MemberTimeout)
+		switch {
+		case wait.Ended(ctx) != nil:
+		case ask.Err() == context.DeadlineExceeded:
+			r.silentUntil[b.Member].Store(until)
+		case isShort.Load():
+			r.slowUntil[b.Member].Store(until)
 		}
 	}
 	return r.elect(ctx, y, &founding{lock: r, terms: t, began: began}, o)
@@ -231,10 +240,11 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 // that did not answer.
 const silentTimeouts = 10
 
-func (r *RedLock) allSilent(members map[int]bool) bool {
+// allSilent reports whether an attempt, whose leases are renewed or not, need not wait for any of members.
+func (r *RedLock) allSilent(members map[int]bool, renewed bool) bool {
 	now := int64(time.Since(r.start))
 	for i := range members {
-		if now >= r.silentUntil[i].Load() {
+		if now >= r.silentUntil[i].Load() && (renewed || now >= r.slowUntil[i].Load()) {
 			return false
 		}
 	}

@@ -499,3 +499,39 @@ func TestUnlockOfARedLockWaitsUntilAQuorumIsFree(t *testing.T) {
 		})
 	}
 }
+
+// TestAShortLeaseOfARedLockIsHadFromSlowMembers though another is silent.
+func TestAShortLeaseOfARedLockIsHadFromSlowMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		red, servers, _ := redOnServers(t)
+		require.NoError(t, fixture.Hold(t, red.Lock).Unlock(t.Context())) // it dials
+		for _, s := range servers[:2] {
+			s.SetDelay(260 * time.Millisecond)
+		}
+		servers[2].Pause()
+		defer servers[2].Resume()
+		for range 2 { // the second time it is known to be silent
+			held, err := red.TryLockFor(t.Context(), 600*time.Millisecond)
+			require.NoError(t, err)
+			require.Greater(t, time.Until(held.Deadline()), 250*time.Millisecond)
+			require.NoError(t, held.Unlock(t.Context()))
+		}
+	})
+}
+
+// TestAMemberThatIsTooSlowForAShortLeaseIsWaitedForByOthers: a hold that is renewed should have it.
+func TestAMemberThatIsTooSlowForAShortLeaseIsWaitedForByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		red, servers, _ := redOnServers(t)
+		require.NoError(t, fixture.Hold(t, red.Lock).Unlock(t.Context()))
+		servers[2].SetDelay(20 * time.Millisecond)
+		held, err := red.LockFor(t.Context(), lock.MinLease)
+		require.NoError(t, err)
+		require.Equal(t, 2, held.Members())
+		require.NoError(t, held.Unlock(t.Context()))
+		time.Sleep(time.Second) // what the slow member has given is released
+		held = fixture.Hold(t, red.Lock)
+		require.Equal(t, 3, held.Members())
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}

@@ -15,7 +15,6 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
 func TestASemaphoreIsRedissonsCounter(t *testing.T) {
@@ -426,7 +425,6 @@ func TestFailFastIsForThoseWhoWait(t *testing.T) {
 
 // TestARequestIsNotSentAgainAfterASuspension of the machine, in which Redis may have forgotten its result.
 func TestARequestIsNotSentAgainAfterASuspension(t *testing.T) {
-	bounded.Suspend(t, &wait.WasSuspended)
 	now := time.Now()
 	require.False(t, lock.IsTooOld(time.Time{}))
 	require.False(t, lock.IsTooOld(now))

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/locktest"
@@ -486,4 +489,25 @@ func TestAReentryThatHadToWaitIsNoAcquisition(t *testing.T) {
 		require.Equal(t, map[string]int{"waited acquired": 1, "waited reentered": 1, "acquired acquired": 1}, count)
 		fixture.CloseNow(c)
 	})
+}
+
+// TestTryLockWithinWaitsWhenItsServerBecomesAReplica, which says MOVED in cluster mode.
+func TestTryLockWithinWaitsWhenItsServerBecomesAReplica(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var tries atomic.Int64
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if c.Script == "acquire" && tries.Add(1) > 1 {
+			return faultproxy.Answer(redis.Error("MOVED 1 other:6379"))
+		}
+		return faultproxy.Pass
+	})
+	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex(t.Name()).Lock)
+	c := fixture.ClientOver(t, p, lock.Config{MaxPoll: 200 * time.Millisecond})
+	_, err := c.Mutex(t.Name()).TryLockWithin(bounded.Context(t), 2*time.Second)
+	require.ErrorContains(t, err, "MOVED 1 other:6379")
+	require.Greater(t, tries.Load(), int64(2), "it goes on")
+	_, err = c.Mutex(t.Name()).TryLock(bounded.Context(t))
+	require.ErrorContains(t, err, "MOVED 1 other:6379", "who does not wait is told at once")
+	require.True(t, lock.IsLastTry(redis.Error("MOVED 1 other:6379")), "no further try is made when the time is over")
 }

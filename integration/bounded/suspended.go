@@ -1,7 +1,6 @@
 package bounded
 
 import (
-	"testing"
 	"time"
 	"unsafe"
 )
@@ -16,11 +15,4 @@ func BeforeSuspension(at time.Time, seconds uint64) time.Time {
 	const nanosecondBits = 30 // of package time; the seconds are above them
 	*(*uint64)(unsafe.Pointer(&at)) -= seconds << nanosecondBits
 	return at
-}
-
-// Suspend makes a function say, until the test ends, that the machine was suspended.
-func Suspend(t testing.TB, was *func() bool) {
-	before := *was
-	*was = func() bool { return true }
-	t.Cleanup(func() { *was = before })
 }

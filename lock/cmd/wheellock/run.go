@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -178,7 +180,8 @@ func take(ctx context.Context, m *lock.Mutex, o runOptions, log *notices) (*lock
 		defer cancel()
 	}
 	held, waitErr := m.Lock(ctx)
-	cutShort := errors.Is(waitErr, context.DeadlineExceeded) && !gotNoAnswer(waitErr) && !errors.Is(waitErr, lock.ErrNotAcquired)
+	var said redis.Error
+	cutShort := errors.Is(waitErr, context.DeadlineExceeded) && !gotNoAnswer(waitErr) && !errors.Is(waitErr, lock.ErrNotAcquired) && !errors.As(waitErr, &said)
 	if cutShort {
 		return nil, err // the first try was answered
 	}

@@ -27,8 +27,9 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 	case w.unsure && w.last.Result == wire.NotSent:
 		w.last = o
 	}
+	passes := o.IsMoved && w.wasAnsweredLately()
 	if t.Do == waitqueue.DoReenter {
-		return w.notReentered(ctx, o)
+		return w.notReentered(ctx, o, passes)
 	}
 	if wait.Ended(ctx) != nil && errors.Is(o.Cause, wait.Ended(ctx)) { // the try was left, not answered
 		if w.caller.Try || w.last.Result == wire.NotTried {
@@ -37,8 +38,7 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 		return w.caller.Try
 	}
 	w.last, w.stranger = o, o.By == wire.Stranger
-	ours, doubtful, passes := w.answered(o)
-	if doubtful {
+	if ours, doubtful := w.answered(o, passes); doubtful {
 		w.table.doubt(ours)
 	}
 	refused, unknown := o.Result == wire.Refused, o.Result.IsUnanswered()
@@ -58,6 +58,19 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 	return true
 }
 
+// wasAnsweredLately reports whether Redis has answered a call for w's object within movedFor, or a hold of
+// it has ended since.
+func (w *Waiter[H]) wasAnsweredLately() bool {
+	s := w.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.alone || w.q == nil && w.ownOutlook == nil {
+		return false // it is the first call
+	}
+	at := w.outlook().answeredAt
+	return at > 0 && w.table.Now() < at.Add(movedFor)
+}
+
 // refusedAgain calls Config.LongWait once if w, which was refused just now, has waited for long for
 // a lock that another owner has.
 func (w *Waiter[H]) refusedAgain(ctx context.Context) {
@@ -72,9 +85,9 @@ func (w *Waiter[H]) refusedAgain(ctx context.Context) {
 }
 
 // answered tells the queue the outcome of a try without success. If the lock is refused although
-// this client has a hold of it, answered returns that hold, which may be gone. passes reports that
+// this client has a hold of it, answered returns that hold, which may be gone. passes says that
 // Redis refused the request because the server has become a replica, see movedFor.
-func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful, passes bool) {
+func (w *Waiter[H]) answered(o wire.Outcome, passes bool) (ours H, doubtful bool) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +96,6 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful, passes bool) {
 		w.alone = false
 	}
 	q, out, now := w.q, w.outlook(), w.table.Now()
-	passes = o.IsMoved && out.answeredAt > 0 && now < out.answeredAt.Add(movedFor)
 	switch {
 	case o.Result == wire.Refused:
 		out.refused, out.answeredAt = true, max(now, 1)
@@ -110,7 +122,7 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful, passes bool) {
 	if w.ownOutlook == nil && q.line.First() != &w.caller {
 		s.wakeFirstLocked(q)
 	}
-	return ours, doubtful, passes
+	return ours, doubtful
 }
 
 // metLocked returns this client's exclusive hold of w's name, if it has one, after Redis has refused
@@ -132,8 +144,8 @@ func (w *Waiter[H]) metLocked() (ours H, doubtful bool) {
 	return ours, w.key.Kind.IsExclusive()
 }
 
-func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool) {
-	isAnswered := !o.Result.IsUnanswered()
+func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome, passes bool) (over bool) {
+	isAnswered := !o.Result.IsUnanswered() && !passes
 	if w.unsure && o.Result == wire.Denied { // an earlier request may have been carried out
 		o.Result, o.Op = wire.Unknown, "reenter"
 	}
@@ -144,7 +156,7 @@ func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool
 	case wait.Ended(ctx) != nil:
 		w.last.End = wire.ByContext
 		return true
-	case isAnswered || w.table.cfg.FailFast:
+	case isAnswered || w.table.cfg.FailFast && !passes:
 		return true
 	}
 	w.waited = true

@@ -104,13 +104,34 @@ func TestTheNextWaiterGoesOnAfterMoved(t *testing.T) {
 				next := start(t.Context(), second)
 				time.Sleep(6 * time.Second)
 				if ofOurs {
-					c.unlock(first.held)
+					require.True(t, c.redis.swapHolder("a", first.held, nil))
+					c.table.Forget(first.held) // it is not handed over
 				} else {
 					cancel()
 					require.Equal(t, wire.ByContext, (<-one).End)
 				}
 				require.Equal(t, wire.Granted, (<-next).Result)
 				c.unlock(second.held)
+			})
+		})
+	}
+}
+
+// TestMovedAfterAGrantOrAtAReentryIsWaitedOut too.
+func TestMovedAfterAGrantOrAtAReentryIsWaitedOut(t *testing.T) {
+	moved := wire.Outcome{Result: wire.Denied, Op: "acquire", IsMoved: true, Cause: redis.Error("MOVED 1 other:1")}
+	for _, do := range []waitqueue.Do{waitqueue.DoProbe, waitqueue.DoReenter} {
+		play(t, func(t *testing.T, c *client) {
+			asWaiter(c, func(w *Waiter[*fakeHold], _ waitqueue.Instant) {
+				after := turn[*fakeHold]{Instruction: waitqueue.Instruction[*fakeHold]{Do: do}}
+				require.True(t, w.failed(t.Context(), after, moved), "nobody was answered before")
+				w.got(wire.Outcome{Result: wire.Granted})
+				began := time.Now()
+				require.False(t, w.failed(t.Context(), after, moved))
+				require.Positive(t, time.Since(began), "there is a pause")
+				require.Equal(t, wire.Denied, w.last.Result)
+				time.Sleep(2 * movedFor)
+				require.True(t, w.failed(t.Context(), after, moved))
 			})
 		})
 	}

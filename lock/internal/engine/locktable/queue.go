@@ -31,8 +31,8 @@ type queue[H Hold] struct {
 type outlook struct {
 	probe   waitqueue.Probe // guarded by shard.mu
 	refused bool            // a try was refused, so the call that asks next listens; guarded by shard.mu
-	// answeredAt is when Redis last refused the object, or a hold of it ended. 0: not yet. Guarded by
-	// shard.mu.
+	// answeredAt is when Redis last refused or granted the object, or a hold of it ended. 0: not yet.
+	// Guarded by shard.mu.
 	answeredAt waitqueue.Instant
 
 	// listener receives messages that make a probe due. Only the first in line uses the
@@ -256,6 +256,7 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 		case q == nil:
 		case w != nil && w.q == q:
 			w.q = nil
+			q.answeredAt = max(s.table.Now(), 1)
 			if mode != Exclusive { // the end of an exclusive hold says when to try
 				left := int64(0)
 				if mode == Reading {

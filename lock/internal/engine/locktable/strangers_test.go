@@ -219,7 +219,7 @@ func TestAClientSeesByTheTTLThatItsPauseWasUsedByAnother(t *testing.T) {
 					time.Sleep(5 * time.Millisecond)
 					asWaiter(client, func(w *Waiter[*fakeHold], now waitqueue.Instant) {
 						w.asked, w.stranger = now, c.by == wire.Stranger
-						w.answered(wire.Outcome{Result: wire.Refused, TTL: c.ttl, By: c.by, Next: -1})
+						w.answered(wire.Outcome{Result: wire.Refused, TTL: c.ttl, By: c.by, Next: -1}, false)
 					})
 				}
 				x.Freed(client.table.Now(), 2)

@@ -332,7 +332,9 @@ func (w *Waiter[H]) got(o wire.Outcome) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.outlook().probe.Took(w.table.Now(), w.mark, o.Free)
+	out, now := w.outlook(), w.table.Now()
+	out.probe.Took(now, w.mark, o.Free)
+	out.answeredAt = max(now, 1)
 	if w.key.Kind == waitqueue.Latch {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}

@@ -26,19 +26,12 @@ func Ended(ctx context.Context) error {
 	return err
 }
 
-// Left returns how much time is left from now to until. The monotonic clock stands still while the
-// machine is suspended, and Redis does not. So if the machine was suspended since this process began, the
-// wall clock counts too, and the clock that leaves less says it.
+// Left returns how much time is left from now to until, by the clock that leaves less. The monotonic
+// clock stands still while the machine is suspended or its virtual machine is paused, and Redis goes on. The
+// wall clock may be set; then less is left than there is.
 func Left(until, now time.Time) time.Duration {
-	left, byWall := until.Sub(now), until.Round(0).Sub(now.Round(0))
-	if byWall < left && WasSuspended() {
-		return byWall
-	}
-	return left
+	return min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
 }
-
-// WasSuspended reports whether the machine was suspended since this process began. Only tests set it.
-var WasSuspended = wasSuspended
 
 // Sound returns ctx with an Err that says what Ended does. Package context panics if a parent
 // has ended without an Err, so derive contexts only from a Sound one.

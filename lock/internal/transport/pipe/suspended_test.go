@@ -8,14 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
-	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
 // TestARequestEndsWithItsTimeThoughTheMachineWasSuspended: a request has a last moment, which was 20 s ahead
 // when the machine was suspended.
 func TestARequestEndsWithItsTimeThoughTheMachineWasSuspended(t *testing.T) {
-	bounded.Suspend(t, &wait.WasSuspended)
 	now := time.Now()
 	cfg := &Config{Timeout: time.Second}
 	var clock Clock
