@@ -28,7 +28,7 @@ func (w *world) isExcused(g *grant) bool {
 	for _, d := range g.object.taken {
 		// The answer may have been delayed as usual, or by a silent network.
 		grace := max(inMemory, w.scenario.Slowest)
-		if w.faults || w.late {
+		if w.faults || w.late || w.mayBeSlow() { // over a slow connection an answer waits for those before it
 			grace += ioTimeout + ioTimeout/8
 		}
 		since := g.granted
