@@ -68,7 +68,9 @@
 // # In tests
 //
 // With testing/synctest, make and stop the wheel inside the bubble. Its time is
-// then virtual. A wheel from outside the bubble returns [ErrBubble].
+// then virtual. A wheel from outside the bubble returns [ErrBubble]. Sleep for one
+// Config.Tick more than the timeout, unless the wheel was made at that very moment,
+// because a deadline is rounded up to a tick.
 //
 //	func TestSessionExpires(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {

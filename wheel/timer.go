@@ -184,7 +184,8 @@ func (t *Timer) postpone(seen, at int64) bool {
 
 // Touch makes the timer fire after d if it is pending, and reports whether it was
 // pending. Touch never arms a timer. A timer that has fired or was stopped in the
-// meantime stays fired or stopped.
+// meantime stays fired or stopped. Where Reset returns ErrBubble, Touch returns
+// false and leaves the timer as it is.
 func (t *Timer) Touch(d time.Duration) bool {
 	seen := t.deadline.word.Load() // before the shard: see postpone
 	s := t.shard.Load()
