@@ -127,7 +127,7 @@
 // something is missing on Redis.
 //
 // A command may return these numbers too. wheellock writes a line to the standard error when
-// the number is its own. Of these numbers, only 121 can mean that the command was run.
+// the number is its own, except for 120 with -quiet. Of these numbers, only 121 can mean that the command was run.
 //
 // If the standard error is not read (a pager that waits, a log driver that hangs, Ctrl-S),
 // wheellock does everything else all the same. It keeps up to 100 lines, drops further ones,
@@ -140,7 +140,11 @@
 // is sent at the latest 1 s before that time, or a twentieth of the lease if that is less.
 // So if Redis cannot be reached, SIGTERM is sent while the lock is still held. With the
 // defaults that is 18 s after the last renewal. The command is then ended even if Redis
-// answers again.
+// answers again. The last renewal may be a third of the lease old when Redis stops, so a
+// command survives 8 s without Redis, and 18 s at most. With -lease 60s it is 28 s and 48 s.
+//
+// If Redis does not answer when the command ends, the time of -keep is not set, and the lock is
+// free when its lease ends. The status is that of the command.
 //
 // If the lock is deleted, or Redis loses it, another may take it at once. The next renewal
 // finds this, within a third of the lease. If that is too late, let the resource check
@@ -198,8 +202,8 @@
 // list scans all keys of each master in small steps, so that no call delays others for long.
 // It shows each lock as it finds it, so the list is no snapshot. If slots of a Cluster are being
 // moved, it looks up to three times, and then says that locks may be missing. The user needs the
-// commands SCAN, TYPE and PUBSUB besides the commands for locks, and "wheellock check" says which
-// are missing. inspect and unlock need no more than locks do.
+// commands SCAN, TYPE and PUBSUB besides the commands for locks. As soon as a lock is held, it also
+// needs HGET, HRANDFIELD and LLEN. "wheellock check" says which are missing. inspect and unlock need no more than locks do.
 //
 // inspect, list, and a run that does not get the lock show a holder's label, which is the end
 // of its client's id. inspect and list also show the holder's hash field. The label comes from
