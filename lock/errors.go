@@ -122,7 +122,7 @@ func notHeldError(name string) error {
 // ErrNotAcquired) is true.
 type HeldError struct {
 	Name string
-	TTL  time.Duration // the rest of the holder's lease; -1 if the key has no TTL
+	TTL  time.Duration // the rest of the holder's lease, which is no forecast: a live holder renews it or unlocks; -1 if the key has no TTL
 	// Foreign reports that the key is a string with a TTL. Such a key is the
 	// lock of another library (redsync, redislock), or was made by SET NX PX.
 	Foreign bool
