@@ -397,6 +397,9 @@ func (w *world) mayBeSlow() bool {
 	return (w.scenario.Cluster > 0 || !w.scenario.Small) && w.scenario.Slowest > ioTimeout/10
 }
 
+// hasSlowCables is mayBeSlow of worlds whose clients have connections, which carry answers one after the other.
+func (w *world) hasSlowCables() bool { return !w.scenario.Small && w.mayBeSlow() }
+
 // mustSucceed reports a broken promise if a call failed although no fault has happened.
 func (w *world) mustSucceed(g *grant, within time.Duration, what string, err error) {
 	if w.peaceful && g.safe && within == 0 && err != nil && !w.mayBeSlow() {

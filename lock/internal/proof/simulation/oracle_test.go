@@ -28,7 +28,7 @@ func (w *world) isExcused(g *grant) bool {
 	for _, d := range g.object.taken {
 		// The answer may have been delayed as usual, or by a silent network.
 		grace := max(inMemory, w.scenario.Slowest)
-		if w.faults || w.late || w.mayBeSlow() { // over a slow connection an answer waits for those before it
+		if w.faults || w.late || w.hasSlowCables() { // over a slow connection an answer waits for those before it
 			grace += ioTimeout + ioTimeout/8
 		}
 		since := g.granted
@@ -334,7 +334,7 @@ func (w *world) checkOrphans(o *object, now time.Duration) {
 	if w.scenario.Cluster > 0 && !w.scenario.Small {
 		bound += ioTimeout // while its slot moves, a lock's token is minted by a request of its own
 	}
-	if w.mayBeSlow() {
+	if w.hasSlowCables() {
 		// A request may not be answered in time, and is sent again: a release that goes to both nodes of a
 		// Cluster, and the try of a waiter for a FairMutex, which keeps its field meanwhile.
 		bound += 2 * ioTimeout
