@@ -98,18 +98,15 @@ func (b *bench) run(ctx context.Context, args []string) int {
 		}
 	}
 	if err != nil {
-		return b.status(ctx, err)
+		return b.status(ctx.Err() != nil, err)
 	}
 	rep, err := b.measure(ctx, o, commandLine(args))
 	if rep == nil {
 		dir.Abandon()
-		return b.status(ctx, err)
+		return b.status(ctx.Err() != nil, err)
 	}
 	err = errors.Join(err, b.save(rep, o, dir))
-	if status := b.status(ctx, err); !rep.Environment.Interrupted {
-		return status
-	}
-	return exitInterrupted
+	return b.status(ctx.Err() != nil || rep.Environment.Interrupted, err)
 }
 
 // save writes the report to the files that are wanted.
@@ -129,12 +126,12 @@ func (b *bench) save(rep *report.Report, o options, dir report.Dir) error {
 }
 
 // status says on one line what went wrong, and what exit status it is.
-func (b *bench) status(ctx context.Context, err error) int {
+func (b *bench) status(interrupted bool, err error) int {
 	if err != nil {
 		fmt.Fprintln(b.stderr, "bench:", report.OneLine(err))
 	}
 	switch {
-	case ctx.Err() != nil:
+	case interrupted:
 		return exitInterrupted
 	case errors.Is(err, errUsage):
 		return exitUsage

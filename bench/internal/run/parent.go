@@ -131,7 +131,7 @@ func (p *Parent) Rows(ctx context.Context) []report.Row {
 // isInterruptedWith reports whether no further row may run after r, because this process or that of r was
 // interrupted. A signal from a terminal comes to both, but the row may have ended before it comes here.
 func (p *Parent) isInterruptedWith(ctx context.Context, r report.Row) bool {
-	if r.Interrupted {
+	if r.Interrupted && !p.interrupted {
 		p.interrupted = true
 		select {
 		case <-ctx.Done():
@@ -141,7 +141,7 @@ func (p *Parent) isInterruptedWith(ctx context.Context, r report.Row) bool {
 	return p.Interrupted(ctx)
 }
 
-// Interrupted reports whether this process or that of a row was interrupted. It is called after the rows.
+// Interrupted reports whether this process or that of a row was interrupted.
 func (p *Parent) Interrupted(ctx context.Context) bool { return p.interrupted || ctx.Err() != nil }
 
 // showOutputs shows what the rows' processes have written, below the progress.
