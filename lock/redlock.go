@@ -201,8 +201,8 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 			// Most of a lease that is not renewed is for the work. The others may be a little slower.
 			elected = true
 			took := time.Since(began)
-			t := time.AfterFunc(max(t.Lease/10-took, min(took, t.Lease/20)), func() { isShort.Store(true); cancel() })
-			defer t.Stop()
+			timer := time.AfterFunc(max(t.Lease/10-took, min(took, t.Lease/20)), func() { isShort.Store(true); cancel() })
+			defer timer.Stop()
 		}
 		if y.CountAgainst() > len(r.members)-r.need {
 			cancel() // there is no quorum, whatever the other members answer

@@ -127,7 +127,8 @@
 // something is missing on Redis.
 //
 // A command may return these numbers too. wheellock writes a line to the standard error when
-// the number is its own, except for 120 with -quiet. Of these numbers, only 121 can mean that the command was run.
+// the number is its own, except for 120 with -quiet. Of these numbers, only 121 can mean that
+// the command was run.
 //
 // If the standard error is not read (a pager that waits, a log driver that hangs, Ctrl-S),
 // wheellock does everything else all the same. It keeps up to 100 lines, drops further ones,
@@ -203,7 +204,8 @@
 // It shows each lock as it finds it, so the list is no snapshot. If slots of a Cluster are being
 // moved, it looks up to three times, and then says that locks may be missing. The user needs the
 // commands SCAN, TYPE and PUBSUB besides the commands for locks. As soon as a lock is held, it also
-// needs HGET, HRANDFIELD and LLEN. "wheellock check" says which are missing. inspect and unlock need no more than locks do.
+// needs HGET, HRANDFIELD and LLEN. "wheellock check" says which are missing. inspect and unlock
+// need no more than locks do.
 //
 // inspect, list, and a run that does not get the lock show a holder's label, which is the end
 // of its client's id. inspect and list also show the holder's hash field. The label comes from

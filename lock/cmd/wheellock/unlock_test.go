@@ -200,7 +200,6 @@ func TestUnlockWakesOurWaiters(t *testing.T) {
 func TestAFailedWriteIsNotAnUnknownLock(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
-	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: time.Hour}).Mutex("n").Lock)
 	unwritable, err := os.Open(os.DevNull) // for reading
 	require.NoError(t, err)
 	defer unwritable.Close()
@@ -209,7 +208,7 @@ func TestAFailedWriteIsNotAnUnknownLock(t *testing.T) {
 	require.NoError(t, unread.Close())
 	defer gone.Close()
 	const cannot = "cannot write to the standard output: "
-	for i, c := range []struct{ args, says string }{
+	cases := []struct{ args, says string }{
 		{"inspect n", "wheellock: " + cannot},
 		{"inspect -json n", "wheellock: " + cannot},
 		{"list", "wheellock: " + cannot},
@@ -218,14 +217,15 @@ func TestAFailedWriteIsNotAnUnknownLock(t *testing.T) {
 		{"version", "wheellock: " + cannot},
 		{"unlock -force n", "wheellock: n: unlocked, but " + cannot},
 		{"unlock -force n", "wheellock: n: was free, but " + cannot},
-	} {
-		w := wheellock(t, s.URL(), strings.Fields(c.args)...)
-		w.Stdout = []*os.File{unwritable, gone}[i%2]
-		if c.args == "unlock -force n" {
-			w.Stdout = gone
-		}
-		require.Equal(t, statusUnwritten, w.run(t), c.args)
-		require.Contains(t, w.stderr.String(), c.says)
 	}
-	require.False(t, fixture.Exists(t, s, "n"))
+	for _, stdout := range []*os.File{unwritable, gone} {
+		fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: time.Hour}).Mutex("n").Lock)
+		for _, c := range cases {
+			w := wheellock(t, s.URL(), strings.Fields(c.args)...)
+			w.Stdout = stdout
+			require.Equal(t, statusUnwritten, w.run(t), c.args)
+			require.Contains(t, w.stderr.String(), c.says)
+		}
+		require.False(t, fixture.Exists(t, s, "n"))
+	}
 }

@@ -67,8 +67,7 @@ func (w *Waiter[H]) wasAnsweredLately() bool {
 	if w.alone || w.q == nil && w.ownOutlook == nil {
 		return false // it is the first call
 	}
-	at := w.outlook().answeredAt
-	return at > 0 && w.table.Now() < at.Add(movedFor)
+	return w.outlook().wasAnsweredLately(w.table.Now())
 }
 
 // refusedAgain calls Config.LongWait once if w, which was refused just now, has waited for long for
@@ -98,7 +97,8 @@ func (w *Waiter[H]) answered(o wire.Outcome, passes bool) (ours H, doubtful bool
 	q, out, now := w.q, w.outlook(), w.table.Now()
 	switch {
 	case o.Result == wire.Refused:
-		out.refused, out.answeredAt = true, max(now, 1)
+		out.refused = true
+		out.noteAnswer(now)
 		s.refusedLocked(w, now, o.TTL)
 		if w.again == 0 && w.ownOutlook == nil { // else the try has told Redis when w tries again, or w asks by itself
 			w.spread = w.table.cfg.Random.Float64()

@@ -40,6 +40,14 @@ type outlook struct {
 	listener pubsub.Listener
 }
 
+// noteAnswer notes that Redis has answered for the object.
+func (o *outlook) noteAnswer(now waitqueue.Instant) { o.answeredAt = max(now, 1) }
+
+// wasAnsweredLately reports whether it has done so within movedFor.
+func (o *outlook) wasAnsweredLately(now waitqueue.Instant) bool {
+	return o.answeredAt > 0 && now < o.answeredAt.Add(movedFor)
+}
+
 // Key finds a queue.
 type Key struct {
 	Name string
@@ -256,7 +264,7 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 		case q == nil:
 		case w != nil && w.q == q:
 			w.q = nil
-			q.answeredAt = max(s.table.Now(), 1)
+			q.noteAnswer(s.table.Now())
 			if mode != Exclusive { // the end of an exclusive hold says when to try
 				left := int64(0)
 				if mode == Reading {
@@ -288,7 +296,7 @@ func (s *shard[H]) goneLocked(h H, r RunEnd, isLookTime bool) (ended [2]*queue[H
 		case q == nil:
 		case q.line.Has(h.Owner(), h):
 			q.probe.Freed()
-			q.answeredAt = max(s.table.Now(), 1)
+			q.noteAnswer(s.table.Now())
 			if r.Others > 0 && (!yields || r.Awaited) {
 				q.probe.RunEnded(s.table.Now(), r.Heard+uint64(r.Others), r.RoundTrip, r.Awaited)
 			}

@@ -334,7 +334,7 @@ func (w *Waiter[H]) got(o wire.Outcome) {
 	defer s.mu.Unlock()
 	out, now := w.outlook(), w.table.Now()
 	out.probe.Took(now, w.mark, o.Free)
-	out.answeredAt = max(now, 1)
+	out.noteAnswer(now)
 	if w.key.Kind == waitqueue.Latch {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
