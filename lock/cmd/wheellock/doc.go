@@ -13,6 +13,8 @@
 //
 //	go install github.com/wheellock/wheellock/lock/cmd/wheellock@latest
 //
+// or, in a clone of the repository, with go install ./lock/cmd/wheellock
+//
 // The lock is a plain Mutex of package lock, in Redisson's format. Go and Java programs
 // that use the same name and the same Redis exclude the command too.
 //
@@ -20,6 +22,7 @@
 //
 // In a crontab, on several machines. If another has the lock, the run is skipped:
 //
+//	WHEELLOCK_REDIS=redis://user:password@redis.example:6379
 //	*/5 * * * *  /usr/local/bin/wheellock run -quiet -keep 1m nightly -- /usr/local/bin/report
 //
 // The clocks of the machines differ by some seconds. Without -keep, a report of one second
@@ -205,7 +208,7 @@
 // moved, it looks up to three times, and then says that locks may be missing. The user needs the
 // commands SCAN, TYPE and PUBSUB besides the commands for locks. As soon as a lock is held, it also
 // needs HGET, HRANDFIELD and LLEN. "wheellock check" says which are missing. inspect and unlock
-// need no more than locks do.
+// need no more than locks do. inspect does not say how many clients wait: list -prefix NAME does.
 //
 // inspect, list, and a run that does not get the lock show a holder's label, which is the end
 // of its client's id. inspect and list also show the holder's hash field. The label comes from

@@ -28,10 +28,18 @@ type rights struct {
 
 // kind is one kind of rights.
 type kind struct {
-	had    int      // how many the user has; not counted for channels
+	had    int      // how many the user has, without those of list; not counted for channels
 	lacks  []string // in the order in which they were tried
 	absent []string // commands that the server does not know
 	errs   []error
+}
+
+// have counts a command that the user has. What "wheellock list" needs beside its own says nothing
+// about the kinds of locks that the user is meant to have.
+func (k *kind) have(command string) {
+	if command != "hget" && command != "hrandfield" && command != "llen" {
+		k.had++
+	}
 }
 
 func (k *kind) lack(name string, err error) {
@@ -74,7 +82,7 @@ func (r *Report) Command(g Group, name string, err error) bool {
 	case noCommand:
 		rs.commands.lack(name, err)
 	case noKey, noChannel: // keys and channels are tried separately
-		rs.commands.had++
+		rs.commands.have(name)
 	case unknown:
 		if k := &rs.commands; !slices.Contains(k.absent, name) {
 			k.absent = append(k.absent, name)
@@ -84,7 +92,7 @@ func (r *Report) Command(g Group, name string, err error) bool {
 		r.State(err)
 	case unanswered:
 	default:
-		rs.commands.had++
+		rs.commands.have(name)
 		return true
 	}
 	return false
