@@ -355,11 +355,7 @@ func tryRedisson(t *testing.T, s *redistest.Server) {
 func tryRights(t *testing.T, _ *redistest.Server) {
 	ctx := bounded.Context(t)
 	s := fixture.Start(t, redistest.Options{UnixSocket: true})
-	page, err := os.ReadFile("../lock/SERVERS.md")
-	require.NoError(t, err)
-	for _, line := range strings.Split(string(page), "    ACL SETUSER ")[1:] {
-		line, _, _ = strings.Cut(line, "\n\n")
-		words := strings.Fields(strings.ReplaceAll(line, "\\\n", " "))
+	for _, words := range fixture.RightsOfPage(t, "../lock/SERVERS.md") {
 		fixture.SetUser(t, s, words[0], words[1:]...)
 	}
 	fixture.SetUser(t, s, "locker", "+select") // for the database
@@ -381,7 +377,7 @@ func tryRights(t *testing.T, _ *redistest.Server) {
 	require.NoError(t, next.Unlock(ctx))
 	_, next = lockInTurns(t, a.FairMutex("f").Lock, b.FairMutex("f").Lock, hasOneWaiter(b))
 	require.NoError(t, next.Unlock(ctx))
-	_, err = a.Semaphore("s").TrySet(ctx, 1)
+	_, err := a.Semaphore("s").TrySet(ctx, 1)
 	require.NoError(t, err)
 	require.Empty(t, fixture.Do(t, s, "ACL", "LOG"), "it was refused nothing")
 }

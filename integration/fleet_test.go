@@ -231,16 +231,16 @@ func buildFleet(t *testing.T, tree string) (program string) {
 // older trees this page is README.md.
 func rightsIn(t *testing.T, tree, user string, inCluster bool) []any {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(tree, "lock", "SERVERS.md"))
+	page := filepath.Join(tree, "lock", "SERVERS.md")
+	text, err := os.ReadFile(page)
 	if errors.Is(err, fs.ErrNotExist) {
-		text, err = os.ReadFile(filepath.Join(tree, "README.md"))
+		page = filepath.Join(tree, "README.md")
+		text, err = os.ReadFile(page)
 	}
 	require.NoError(t, err)
 	args := []any{"SETUSER", user, "reset"}
-	blocks := regexp.MustCompile(`(?m)^    ACL SETUSER locker ((?:.*\\\n)*.*)$`).FindAllSubmatch(text, -1)
-	require.Len(t, blocks, 2, "one for a Mutex, and one for the other kinds")
-	for _, block := range blocks {
-		for _, word := range strings.Fields(strings.ReplaceAll(string(block[1]), "\\\n", " ")) {
+	for _, words := range fixture.RightsOfPage(t, page) {
+		for _, word := range words[1:] {
 			args = append(args, word)
 		}
 	}

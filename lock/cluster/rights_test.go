@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,9 +27,7 @@ func TestTheRightsThatThePageGivesAreEnough(t *testing.T) {
 	rc := onCluster(t)
 	text, err := os.ReadFile("../SERVERS.md")
 	require.NoError(t, err)
-	block := regexp.MustCompile(`(?s)    ACL SETUSER (.*?)\n\nBehind`).FindSubmatch(text)
-	require.NotNil(t, block)
-	rights := strings.Fields(strings.ReplaceAll(string(block[1]), "\\\n", " "))
+	rights := fixture.RightsOfPage(t, "../SERVERS.md")[0]
 	more := regexp.MustCompile(`(?s)in a Cluster (.*?)\n\n`).FindSubmatch(text)
 	require.NotNil(t, more)
 	for _, word := range regexp.MustCompile("`([+~&][^`]*)`").FindAllSubmatch(more[1], -1) {

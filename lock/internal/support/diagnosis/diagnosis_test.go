@@ -77,7 +77,7 @@ func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
 func TestTheRightsOfThePageAreTried(t *testing.T) {
 	page, err := os.ReadFile("../../../SERVERS.md")
 	require.NoError(t, err)
-	lists := strings.Split(string(page), "    ACL SETUSER ")[1:]
+	lists := strings.Split(string(page), "    redis-cli ACL SETUSER ")[1:]
 	require.Len(t, lists, 2)
 	outside := []string{"evalsha", "eval", "subscribe", "unsubscribe", "ping", "wait", "time"} // of scripts
 	for i, g := range []diagnosis.Group{diagnosis.Core, diagnosis.Family} {
