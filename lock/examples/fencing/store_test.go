@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	_ "modernc.org/sqlite"
@@ -13,6 +15,19 @@ import (
 	"github.com/wheellock/wheellock/lock/examples/fencing"
 	"github.com/wheellock/wheellock/lock/locktest"
 )
+
+// TestTheReadmeHasTheStatementThatShowsAToken, so that it is one that was run.
+func TestTheReadmeHasTheStatementThatShowsAToken(t *testing.T) {
+	for _, file := range []string{"store.go", "../../../README.md"} {
+		text, err := os.ReadFile(file)
+		require(t, err)
+		const statement = "INSERT INTO fences (lock, token) VALUES (?, ?) ON CONFLICT (lock) DO UPDATE " +
+			"SET token = excluded.token WHERE fences.token <= excluded.token"
+		if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), statement) {
+			t.Errorf("%s does not have %s", file, statement)
+		}
+	}
+}
 
 // TestTwoHoldersOfALostLock has the story of the package three times. The first holder's lock is lost
 // between its read and its write, as if Redis had been restarted without its data.
