@@ -438,7 +438,7 @@ func redisError(op, name string, err error) error {
 	case op == "guard" && pipe.WrongType(err):
 		e.advice = "give the command keys of the type that it needs"
 	case pipe.WrongType(err):
-		e.advice = otherName
+		e.advice = otherName + "; a string is another library's lock only if it has a TTL"
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
 		e.advice = logIn
 	case says("NOPERM", "ACL failure", "can't run this command", "can't access at least one"):
