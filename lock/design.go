@@ -60,7 +60,7 @@ package lock
 //	orphan    a field, or a call, for which no caller is responsible any more
 //	owed      of a field: the next acquire scripts must remove it
 //	line      the callers of one client that wait for one lock; only the first one tries
-//	probe     when the first caller of a line tries again
+//	probe     a try, in package waitqueue; a Probe decides when the next one is due
 //	stranger  a client of Redisson that waits for a lock
 //	lane      the renewals of one server
 //	confirm   to ask Redis about a hold without extending it

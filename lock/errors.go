@@ -153,7 +153,7 @@ func (e *HeldError) hint() string { return e.advice(tryLater) }
 
 func (e *HeldError) waited() string { return e.advice(moreTime) }
 
-// advice adds to wait, which is to try again or to wait longer, what the caller alone can know.
+// advice returns wait, which is to try again or to wait longer, or what is better than that.
 func (e *HeldError) advice(wait string) string {
 	switch {
 	case e.Own:

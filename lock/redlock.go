@@ -194,7 +194,7 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	}
 	y := quorum.NewTally[*hold.Held](len(r.members))
 	hurried, elected := false, false
-	var isShort atomic.Bool // the lease is, so the attempt has ended before MemberTimeout
+	var isShort atomic.Bool // the attempt has ended before MemberTimeout, because of its short lease
 	for range r.members {
 		y.Add(<-ballots)
 		if !elected && !t.Renewed && y.Count(quorum.Yes) >= r.need {

@@ -354,8 +354,8 @@ func (w *Watchdog) noteTakenOut(l *Lease, written <-chan struct{}) {
 	w.takenOut[written] = append(w.takenOut[written], l)
 }
 
-// passTakenOut notes to wherever l is noted. l may be of a lane whose lock is not held, so a batch may just
-// have been written, and is not there any more.
+// passTakenOut adds the lease to to every list that has l. The lock of l's lane may not be held, so a batch
+// may have been written meanwhile. Then its list is gone.
 func (w *Watchdog) passTakenOut(l, to *Lease) {
 	w.takenOutMu.Lock()
 	defer w.takenOutMu.Unlock()

@@ -20,8 +20,8 @@ type ring struct {
 	buckets    []bucket // made on first use
 	tick       int64    // length of a tick in ns; immutable
 	mask       int64    // number of buckets - 1; immutable
-	firstFar   int64    // number of the first far bucket; the last 64 buckets are for timers beyond one revolution; set by init
-	farShift   uint8    // a far bucket is for 1<<farShift ticks; set by init
+	firstFar   int64    // number of the first far bucket; the last 64 buckets are for timers beyond one revolution; set by makeBuckets
+	farShift   uint8    // a far bucket is for 1<<farShift ticks; set by makeBuckets
 	occupied   []uint64 // a bit for each bucket that is not empty; the last word is for the far buckets
 	lows       []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; tightenLow makes it exact
 	chunks     chunks

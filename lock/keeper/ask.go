@@ -178,7 +178,7 @@ func (k *Keeper) grantedLocked(e *entry, held *lock.Held) {
 	var parent context.Context
 	parent, e.cancel = context.WithCancelCause(context.Background())
 	ctx := held.Context(parent)
-	k.goroutines.Add(1) // for ended. It is called in any case, because finish ends the parent
+	k.goroutines.Add(1) // for contextEnded, which is always called, because finish ends the parent
 	context.AfterFunc(ctx, func() {
 		defer k.goroutines.Done()
 		k.contextEnded(e, held)

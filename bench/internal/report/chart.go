@@ -20,14 +20,14 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// chart is extent against the number of locks, with a line for each driver. With
-// one number of locks it is extent as bars.
+// chart shows a value against the number of locks, with a line for each driver. With
+// one number of locks it shows bars.
 type chart struct {
 	file  string
 	title string
 	unit  string // empty for a number of what the title names
 	value func(Row) Number
-	floor float64 // smaller values are extent at floor, because a logarithmic axis has no 0; if floor is 0, the axis is linear
+	floor float64 // smaller values are drawn at floor, because a logarithmic axis has no 0; if floor is 0, the axis is linear
 }
 
 // chartsOf are the charts for which at least one row has a value.
@@ -172,7 +172,7 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 	return encodeSVG(canvas, c.title)
 }
 
-// countsOf returns the numbers of locks that have values, and a note if values are extent as the floor.
+// countsOf returns the numbers of locks that have values, and a note if values are drawn at the floor.
 func (c chart) countsOf(rows []Row) (counts []int, notes []string) {
 	isCut := false
 	for _, r := range rows {

@@ -13,9 +13,9 @@ import (
 
 // This file says how a Waiter goes on after a try or a re-entry without success.
 
-// movedFor is how long waiters go on after MOVED, which Redis otherwise says to who needs a Topology.
-// If Redis has answered a waiter for the same object before, the server has become a replica, as behind a
-// name that takes a while to lead to the new master.
+// movedFor is how long waiters go on after MOVED. A client that never had an answer needs a Topology, and is
+// told at once. If Redis has answered a waiter for the same object before, the server has become a
+// replica, and its DNS name may still take a while to lead to the new master.
 const movedFor = time.Minute
 
 // failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last

@@ -9,7 +9,7 @@ import (
 
 // A Redisson client that waits for a lock tries some milliseconds after the message of a
 // release, because a JVM wakes up that slowly. Clients of this library would always have
-// the lock by then, so where such a stranger waits they leave every second release to it.
+// the lock by then. So where such a stranger waits, the two sides take turns.
 
 const (
 	// strangerPause is for how long a release is left to strangers: a JVM takes 1 to 3 ms.

@@ -52,7 +52,7 @@ type Strangers struct {
 // It is reached if they get less than two thirds.
 const crowded = 16
 
-// strangersState says which side has the object, as far as this client knows.
+// strangersState says which side has the object or may take it next, as far as this client knows.
 type strangersState uint8
 
 const (
@@ -196,8 +196,8 @@ func (s *Strangers) mayTakeTurn(now Instant) bool {
 	if s.turns >= s.streak || s.turns == 0 || s.ended < s.since {
 		return false
 	}
-	ours := time.Duration(now - s.ended)
-	return ours+ours/time.Duration(s.turns) <= min(time.Duration(s.ended-s.since), s.rules.Time)
+	taken := time.Duration(now - s.ended)
+	return taken+taken/time.Duration(s.turns) <= min(time.Duration(s.ended-s.since), s.rules.Time)
 }
 
 // Until returns when the client may try.

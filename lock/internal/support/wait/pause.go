@@ -28,7 +28,7 @@ func Ended(ctx context.Context) error {
 
 // Left returns how much time is left from now to until, by the clock that leaves less. The monotonic
 // clock stands still while the machine is suspended or its virtual machine is paused, and Redis goes on. The
-// wall clock may be set; then less is left than there is.
+// wall clock may be set. If it is set forward, the result is too small.
 func Left(until, now time.Time) time.Duration {
 	return min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
 }

@@ -92,7 +92,7 @@ func (b *Backlog[T]) Drain() {
 	}
 }
 
-// Busy reports whether there is work that is not done.
+// Busy reports whether the goroutine runs.
 func (b *Backlog[T]) Busy() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 type Pipe struct {
 	// immutable after New
 	cfg   *Config
-	ctx   context.Context // its end ends dials, whose requests then fail with its cause; Close must follow
+	ctx   context.Context // if it ends, dials end, and their requests fail with its cause; Close must follow
 	dials *dialing.Bound
 	yield func() // runtime.Gosched, but in tests
 

@@ -168,10 +168,10 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 }
 
 // isLeft reports whether a call that ended with err shows that the connection is of no more use, where
-// keys have no slots. The server is a replica, or loads its data: a master that has restarted does, but
-// also one that has become a replica, which ends no connection and runs no script meanwhile, not even to
-// say READONLY. A connection that was made not long ago is kept, so that a master that loads is not
-// dialled for each batch.
+// keys have no slots. The server is a replica, or loads its data. Two kinds of server load: a master that has
+// restarted, and a master that has become a replica. The second one keeps its connections, and refuses all
+// scripts with LOADING. A connection that was made not long ago is kept, so that a master that loads is
+// not dialled for each batch.
 func (c *pipeline) isLeft(err error, ttl time.Duration) bool {
 	return pipe.OfReplica(err) || pipe.Code(err) == "LOADING" && c.exchange.Age() > ttl/8
 }
