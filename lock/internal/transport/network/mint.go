@@ -15,7 +15,7 @@ import (
 // while it has the lock. So tokens still rise from holder to holder.
 func Mint(ctx context.Context, s Sender, name string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
 	a := s.Send(ctx, name, call, late)
-	if !pipe.TryAgain(a.Err) {
+	if a.Err == nil || !pipe.TryAgain(a.Err) {
 		return a
 	}
 	a = s.Send(ctx, name, call.Alone(), late)

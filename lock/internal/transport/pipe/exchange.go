@@ -238,6 +238,9 @@ func (x *Exchange) handleQuestion(r *Request, ofAsking bool, reply resp.Reply, r
 // judge says what follows from an answer to r, and does the part of it that concerns only r and the
 // clock, see Config.judgeAnswer.
 func (x *Exchange) judge(r *Request, refusal error) Verdict {
+	if refusal == nil {
+		return Final
+	}
 	if x.NoteLate(r, refusal) {
 		r.clockChanges++
 	}
