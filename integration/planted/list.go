@@ -432,7 +432,7 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock", run: "^TestALoggerThatBlocksDelaysNothing$"}},
 	},
 	{
-		name: "token-while-a-slot-moves-is-an-old-one", file: "lock/internal/transport/network/mint.go",
+		name: "token-while-a-slot-moves-is-an-old-one", file: "lock/internal/transport/network/routed.go",
 		breaks: "the token that is minted behind a lock whose slot moves is below those before",
 		before: "a.Reply = resp.ReplyOf([]any{int64(1), token})",
 		after:  "a.Reply = resp.ReplyOf([]any{int64(1), token - 30_000_000})",
