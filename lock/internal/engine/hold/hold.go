@@ -112,6 +112,27 @@ func (h *Hold) setFlag(flag uint32, to bool) bool {
 	return h.flags.And(^flag)&flag != 0
 }
 
+// MarkReturned records that a call returns with h. It reports whether that call is the first one,
+// because later calls are re-entries. A hold that no call has returned with is not reported to
+// users.
+func (h *Hold) MarkReturned() (first bool) { return !h.setFlag(returned, true) }
+
+// MarkReportable records that users were told of h. If h was lost before, MarkReportable returns why, and
+// the caller must report the loss. If h is lost later, Observer.Lost is called.
+func (h *Hold) MarkReportable() error {
+	if h.flags.Or(reportable)&lossUnreported == 0 {
+		return nil
+	}
+	return h.lostError()
+}
+
+func (h *Hold) lostErrorLocked() error {
+	if h.ends == nil {
+		return nil
+	}
+	return h.ends.lost
+}
+
 // lengthen notes that the key may get so long a lease. A writer's key keeps that of its owner's reads.
 func (h *Hold) lengthen(lease time.Duration) {
 	if lease <= h.k.cfg.Lease {

@@ -111,27 +111,6 @@ func (h *Hold) lostError() error {
 	return h.lostErrorLocked()
 }
 
-func (h *Hold) lostErrorLocked() error {
-	if h.ends == nil {
-		return nil
-	}
-	return h.ends.lost
-}
-
-// MarkReturned records that a call returns with h. It reports whether that call is the first one,
-// because later calls are re-entries. A hold that no call has returned with is not reported to
-// users.
-func (h *Hold) MarkReturned() (first bool) { return !h.setFlag(returned, true) }
-
-// MarkReportable records that users were told of h. If h was lost before, MarkReportable returns why, and
-// the caller must report the loss. If h is lost later, Observer.Lost is called.
-func (h *Hold) MarkReportable() error {
-	if h.flags.Or(reportable)&lossUnreported == 0 {
-		return nil
-	}
-	return h.lostError()
-}
-
 // reportLoss reports the loss of h, or leaves that to the caller of MarkReportable.
 func (h *Hold) reportLoss() {
 	if h.flags.Or(lossUnreported)&reportable == 0 {
