@@ -74,7 +74,9 @@ func (a *attempt) lateHandler(
 // send sends once a script that takes a's field and removes the fields whose release is pending. It
 // is called after Orphans.Begin. If the caller has left, late calls Orphans.End, else the caller does.
 func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answer)) pipe.Answer {
-	call = call.With(a.k.Orphans.Named(kinds[a.Kind].family, a.Name))
+	if fields := a.k.Orphans.Named(kinds[a.Kind].family, a.Name); len(fields) > 0 {
+		call = call.With(fields)
+	}
 	a.k.Counts.Tries.Add(1)
 	a.lane = a.k.lane(a.Name)
 	if call.Least > 0 {

@@ -49,6 +49,9 @@ func (n *Routed) Send(ctx context.Context, key string, call wire.Call, late func
 	r := n.newRequest(key, call, late)
 	n.router.Send(ctx, key, r)
 	a := n.requests.Await(ctx, r)
+	if a.Err == nil {
+		return a
+	}
 	if _, refused := a.Err.(redis.Error); refused {
 		n.refused.Add(1)
 	} else if n.isUnanswered(a) {
@@ -57,10 +60,10 @@ func (n *Routed) Send(ctx context.Context, key string, call wire.Call, late func
 	return a
 }
 
-// isUnanswered reports whether a is the result of a call that the server left unanswered. a must not
-// be a refusal. isUnanswered returns false if the caller has left or the client is closed.
+// isUnanswered reports whether a call that has failed was left unanswered by the server. a must not be
+// a refusal. isUnanswered returns false if the caller has left or the client is closed.
 func (n *Routed) isUnanswered(a pipe.Answer) bool {
-	return a.Err != nil && !a.Left && !errors.Is(a.Err, n.closed)
+	return !a.Left && !errors.Is(a.Err, n.closed)
 }
 
 // newRequest returns the request of a call.

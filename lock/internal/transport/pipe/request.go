@@ -145,8 +145,10 @@ func (r *Request) stamp(st *stamps) {
 		return
 	}
 	limit, open := st.limit, st.open
-	if left := wait.Left(r.notAfter, st.now); !r.notAfter.IsZero() && left < st.timeout && !open.IsZero() {
-		limit, open = st.clock.Limit(st.now, left)
+	if !r.notAfter.IsZero() && !open.IsZero() {
+		if left := wait.Left(r.notAfter, st.now); left < st.timeout {
+			limit, open = st.clock.Limit(st.now, left)
+		}
 	}
 	r.limit, r.answer.Open = limit, open
 }
