@@ -10,7 +10,7 @@ import (
 type Args struct {
 	text    []byte
 	n       int
-	longest int
+	longest int            // an upper bound of the length of the longest argument
 	later   []lateArgument // the arguments whose text is chosen when they are written; few commands have any
 }
 
@@ -192,9 +192,6 @@ func (a Args) Strings() []string {
 
 // Text returns the arguments as they are sent. An Argument is empty, see Now.
 func (a Args) Text() []byte { return a.text }
-
-// Longest returns an upper bound of the length of the longest argument.
-func (a Args) Longest() int { return a.longest }
 
 // AppendBulk appends a bulk string.
 func AppendBulk[T string | []byte](to []byte, s T) []byte {

@@ -71,15 +71,15 @@ func (b *Batch) Script(s *script.Script, asText bool, keys int, list Args, more 
 	if asText {
 		command, id = "EVAL", s.Text()
 	}
-	b.text = AppendCount(b.text, 3+list.Len()+len(more))
+	b.text = AppendCount(b.text, 3+list.n+len(more))
 	b.text = AppendBulk(b.text, command)
 	b.text = AppendBulk(b.text, id)
 	b.text = AppendInt(b.text, int64(keys))
-	b.text = append(b.text, list.Text()...)
+	b.text = append(b.text, list.text...)
 	for _, n := range more {
 		b.text = AppendInt(b.text, n)
 	}
-	b.below.requests.count(int64(keys), int64(max(list.Longest(), len(id))), asText || s.Large())
+	b.below.requests.count(int64(keys), int64(max(list.longest, len(id))), asText || s.Large())
 	if len(b.text) >= keptBatch/2 {
 		return b.Flush()
 	}
