@@ -171,12 +171,20 @@ func (l *Lease) Release() bool {
 		ln.mu.Unlock()
 		return false
 	}
-	writes := l.writesLocked()
+	var writes []<-chan struct{}
+	if l.mayBeInWriteLocked() {
+		writes = l.writesLocked()
+	}
 	l.endLocked(ln, released)
 	ln.mu.Unlock()
-	ln.dog.awaitWritten(writes, instant(l.trust.Load()))
+	if len(writes) > 0 {
+		ln.dog.awaitWritten(writes, instant(l.trust.Load()))
+	}
 	return true
 }
+
+// mayBeInWriteLocked returns false if no request with l, which is held, is being written.
+func (l *Lease) mayBeInWriteLocked() bool { return l.home.kind == inBatch || l.flags&takenOut != 0 }
 
 // writesLocked returns a channel for each request with l that is being written. It is closed
 // when the request is complete.
@@ -213,9 +221,6 @@ func (l *Lease) formerWritesLocked() (writes []<-chan struct{}) {
 
 // awaitWritten waits until all of writes are closed, at most until the instant end.
 func (w *Watchdog) awaitWritten(writes []<-chan struct{}, end instant) {
-	if len(writes) == 0 {
-		return
-	}
 	t := time.NewTimer(time.Duration(end - w.now()))
 	defer t.Stop()
 	for _, written := range writes {

@@ -31,7 +31,9 @@ func (l *Lease) Move(to *Lane) bool {
 	moved := l.moveLocked(from, to)
 	from.mu.Unlock()
 	to.mu.Unlock()
-	from.dog.awaitWritten(writes, instant(l.trust.Load()))
+	if len(writes) > 0 {
+		from.dog.awaitWritten(writes, instant(l.trust.Load()))
+	}
 	if !moved {
 		notifyLost([]*Lease{l})
 		return false
