@@ -50,7 +50,7 @@ func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 				}
 				led := p.isCallerWriting
 				r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
-				require.Equal(t, busy == nil, p.lead(c, r))
+				require.Equal(t, busy == nil, p.lead(r))
 				if busy != nil {
 					require.Equal(t, led, p.isCallerWriting, "what another has is left to it")
 				}

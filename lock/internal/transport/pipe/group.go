@@ -61,7 +61,7 @@ func (g *Group) Send(r *Request, number uint64) {
 	if n > 1 && most <= fewCalls && g.posted.Load() == 0 {
 		p = g.pickIdle(number)
 	}
-	if len(r.args.Text()) > maxCallerWrite || !p.tryLead(r) && (most > someCalls || !p.writeNow(r)) {
+	if len(r.args.Text()) > maxCallerWrite || !p.lead(r) && (most > someCalls || !p.writeNow(r)) {
 		p.Put(r)
 	}
 }

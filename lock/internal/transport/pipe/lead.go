@@ -29,13 +29,6 @@ const (
 // leadTime late.
 const leadTime = 5 * time.Millisecond
 
-// tryLead writes r and reads the answer, or leaves the reading to the resident after leadTime. The caller
-// waits for the answer next. It returns false if it did not use r: another goroutine uses the connection.
-func (p *Pipe) tryLead(r *Request) bool {
-	c := p.leadable.Load()
-	return c != nil && p.lead(c, r)
-}
-
 // writeNow writes r at once and leaves the reading to the resident, so that the writer need not be
 // woken. It returns false if it did not use r: another goroutine writes, or the connection has no
 // reader.
@@ -78,10 +71,12 @@ func (p *Pipe) writeOne(c *conn, r *Request) {
 	p.endWrite()
 }
 
-// lead writes r to c and reads the answer, or leaves the reading to the resident. It returns false
-// if it did not use r.
-func (p *Pipe) lead(c *conn, r *Request) bool {
-	if !p.beginWrite() {
+// lead writes r and reads the answer, or leaves the reading to the resident after leadTime. The caller
+// waits for the answer next. lead returns false if it did not use r: no connection can be led, or another
+// goroutine uses it.
+func (p *Pipe) lead(r *Request) bool {
+	c := p.leadable.Load()
+	if c == nil || !p.beginWrite() {
 		return false
 	}
 	now := time.Now()
