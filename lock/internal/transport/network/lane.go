@@ -51,12 +51,6 @@ func newLane(cfg *Config, s *servers.Server, refusals *atomic.Uint64) (*lane, er
 	return l, nil
 }
 
-// laneOf returns the lane of s, or nil if the server is not known.
-func laneOf(s *servers.Server) *lane {
-	l, _ := s.Attachment().(*lane)
-	return l
-}
-
 // target returns the lane of the server that a redirection names. A Client of one server
 // has no other lane, so leases whose keys have moved are lost.
 func (l *lane) target(to pipe.Redirection) *renewal.Lane {
@@ -64,8 +58,8 @@ func (l *lane) target(to pipe.Redirection) *renewal.Lane {
 	if s == nil {
 		return nil
 	}
-	if other := laneOf(s); other != nil {
-		return other.leases
+	if other := (server{s}).Lane(); other != nil {
+		return other.Leases()
 	}
 	return nil
 }

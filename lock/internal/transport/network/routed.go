@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -141,15 +140,9 @@ func (n *Routed) Close(why error) { n.router.Close(why) }
 // server is a Server of a Routed.
 type server struct{ *servers.Server }
 
-// Ahead implements Server.
-func (s server) Ahead() time.Duration {
-	ahead, _, _ := s.Clock()
-	return ahead
-}
-
-// Lane implements Server.
+// Lane implements Server. The Attachment of a server that is known is its lane.
 func (s server) Lane() Lane {
-	if l := laneOf(s.Server); l != nil {
+	if l, _ := s.Attachment().(*lane); l != nil {
 		return l
 	}
 	return nil

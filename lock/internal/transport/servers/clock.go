@@ -166,6 +166,12 @@ func (s *Server) Clock() (ahead, within time.Duration, ok bool) {
 	return s.clock.last.Offset()
 }
 
+// Ahead is the first result of Clock, which is an estimate.
+func (s *Server) Ahead() time.Duration {
+	ahead, _, _ := s.Clock()
+	return ahead
+}
+
 // isSilentLocked reports whether the server did not tell its time within the last askAgain, so it is not
 // asked now.
 func (c *clock) isSilentLocked() bool {
