@@ -216,17 +216,3 @@ func (a *answerReader) endElement() {
 	}
 	a.completed++
 }
-
-// boundsOf returns the bounds of an answer to a request with this number of keys. longest is the
-// length of its longest argument in bytes.
-func boundsOf(large bool, keys, longest int64) bounds {
-	b := bounds{
-		elements: smallElements + smallElementsPerKey*keys,
-		bytes:    smallBytes + smallBytesPerKey*keys + longest,
-		line:     smallBytes + longest,
-	}
-	if large {
-		b.elements, b.bytes = max(b.elements, largeElements), max(b.bytes, largeBytes)
-	}
-	return b
-}

@@ -175,5 +175,14 @@ func (r *requestReader) giveUp() {
 
 // bounds returns the bounds of the answer with this number. The first answer is number 1.
 func (r *requestReader) bounds(answer uint64) bounds {
-	return boundsOf(answer <= r.largeUntil.Load(), r.keys.Load(), r.longest.Load())
+	keys, longest := r.keys.Load(), r.longest.Load()
+	b := bounds{
+		elements: smallElements + smallElementsPerKey*keys,
+		bytes:    smallBytes + smallBytesPerKey*keys + longest,
+		line:     smallBytes + longest,
+	}
+	if answer <= r.largeUntil.Load() {
+		b.elements, b.bytes = max(b.elements, largeElements), max(b.bytes, largeBytes)
+	}
+	return b
 }
