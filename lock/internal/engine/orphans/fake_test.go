@@ -66,7 +66,7 @@ func play(t *testing.T, answer func(string) pipe.Answer, f func(t *testing.T, s 
 }
 
 func field(text string) orphans.Field {
-	return orphans.Field{Name: "m", Text: text, Lease: 30 * time.Second, Release: wire.Call{Args: resp.ArgsOf(0, text)}}
+	return orphans.Field{Name: "m", Text: text, Lease: 30 * time.Second, Release: wire.Call{Args: resp.ArgsOf(text)}}
 }
 
 func TestAFieldIsReleasedOnceAndNamedUntilThatIsAnswered(t *testing.T) {
@@ -236,7 +236,7 @@ func TestAFieldThatMayStillComeIsReleasedAgain(t *testing.T) {
 
 func TestACallIsSentUntilACopyWouldDoHarm(t *testing.T) {
 	play(t, func(string) pipe.Answer { return pipe.Answer{Err: errors.New("no answer")} }, func(t *testing.T, s *fake, o *orphans.Orphans) {
-		o.Send("m", wire.Call{Args: resp.ArgsOf(0, "undo")}, time.Now().Add(2*time.Second))
+		o.Send("m", wire.Call{Args: resp.ArgsOf("undo")}, time.Now().Add(2*time.Second))
 		time.Sleep(2100 * time.Millisecond)
 		n := len(s.all())
 		require.Greater(t, n, 5)
@@ -262,7 +262,7 @@ func TestManyThatLeaveAQueueGoTogether(t *testing.T) {
 	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		const n = 500
 		f := field("")
-		f.Together = func(fields []string) wire.Call { return wire.Call{Args: resp.ArgsOf(0, len(fields))} }
+		f.Together = func(fields []string) wire.Call { return wire.Call{Args: resp.ArgsOf(len(fields))} }
 		for i := range n {
 			f.Text = fmt.Sprint(i)
 			o.Add(f)

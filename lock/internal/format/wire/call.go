@@ -26,7 +26,7 @@ func (c Call) With(fields []string) Call {
 
 // Alone is a call that mints without the counter and the other keys behind the lock.
 func (c Call) Alone() Call {
-	c.Args, c.Keys = list(c.Args.First()).Append(c.Args.Behind(c.Keys)), 1
+	c.Args, c.Keys = resp.ArgsOf(c.Args.First()).Append(c.Args.Behind(c.Keys)), 1
 	return c
 }
 
@@ -46,12 +46,6 @@ func appendPublish(all resp.Args, publish any) resp.Args {
 	}
 	return all.AddAny(publish)
 }
-
-// list returns the arguments of a call, with room for the arguments of most calls.
-func list(values ...any) resp.Args { return resp.ArgsOf(argsSize, values...) }
-
-// argsSize is the room in bytes, see list.
-const argsSize = 192
 
 // Milliseconds returns a duration in the form for scripts.
 func Milliseconds(d time.Duration) int64 { return int64(d / time.Millisecond) }

@@ -24,13 +24,13 @@ type Once struct {
 
 // Call is the script's.
 func (o Once) Call() Call {
-	all := list(o.Object, o.Result).AddStrings(o.Keys).AddAny(o.Args...).AddInt(Milliseconds(o.Keep))
+	all := resp.ArgsOf(o.Object, o.Result).AddStrings(o.Keys).AddAny(o.Args...).AddInt(Milliseconds(o.Keep))
 	return Call{Script: o.Script, Keys: 2 + len(o.Keys), Args: published(all, o.Publish)}
 }
 
 // SemaphoreUndo undoes the request whose result has the key result.
 func SemaphoreUndo(name, result string, keep time.Duration, publish any) Call {
-	return Call{Script: script.SemaphoreUndo, Keys: 2, Args: published(list(name, result, keys.SemaphoreChannel(name), Milliseconds(keep)), publish)}
+	return Call{Script: script.SemaphoreUndo, Keys: 2, Args: published(resp.ArgsOf(name, result, keys.SemaphoreChannel(name), Milliseconds(keep)), publish)}
 }
 
 // ReadTaken reads the answer of semaphore_take, which is also Granted if nothing was free.
@@ -43,9 +43,9 @@ func ReadTaken(op string, reply resp.Reply) Outcome {
 }
 
 // Count asks for the text of a counter. The answer is nil if there is none.
-func Count(key string) Call { return Call{Script: script.Count, Keys: 1, Args: list(key)} }
+func Count(key string) Call { return Call{Script: script.Count, Keys: 1, Args: resp.ArgsOf(key)} }
 
 // SemaphoreTTL asks how long a semaphore still lives, in ms: -1 it does not end, -2 there is none.
 func SemaphoreTTL(name string) Call {
-	return Call{Script: script.SemaphoreTTL, Keys: 1, Args: list(name)}
+	return Call{Script: script.SemaphoreTTL, Keys: 1, Args: resp.ArgsOf(name)}
 }

@@ -36,7 +36,7 @@ type FairTake struct {
 
 // Call returns the call of fair_take, without the fields whose release is pending.
 func (f FairTake) Call() Call {
-	return Call{Script: script.FairTake, Keys: 5, Args: appendPublish(list(
+	return Call{Script: script.FairTake, Keys: 5, Args: appendPublish(resp.ArgsOf(
 		f.Name, keys.FairQueue(f.Name), keys.FairScores(f.Name), keys.FairSigns(f.Name), f.Counter,
 		f.Field, Milliseconds(f.Lease), f.Least, f.Now.UnixMilli(), Milliseconds(FairPatience), f.Sign, f.Dead, f.DeadSign,
 		Milliseconds(f.Queue), keys.Channel(f.Name),
@@ -113,7 +113,7 @@ type FairPlace struct {
 
 // Call returns the call of fair_sign.
 func (f FairSign) Call() Call {
-	args := list(
+	args := resp.ArgsOf(
 		f.Name, keys.FairQueue(f.Name), keys.FairScores(f.Name), keys.FairSigns(f.Name),
 		f.Now.UnixMilli(), Milliseconds(FairPatience), Milliseconds(f.Queue), Milliseconds(f.Grace), rest(f.Period),
 	)
@@ -144,7 +144,7 @@ func ReadFairSign(reply resp.Reply, n int) (o Outcome, q FairQueue, left []bool)
 
 // FairRelease releases a hold, or a place in the queue.
 func FairRelease(name, field string, now time.Time, grace time.Duration, publish any) Call {
-	return Call{Script: script.FairRelease, Keys: 4, Args: appendPublish(list(
+	return Call{Script: script.FairRelease, Keys: 4, Args: appendPublish(resp.ArgsOf(
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
 		field, keys.Channel(name), now.UnixMilli(), Milliseconds(grace),
 	), publish)}
@@ -152,7 +152,7 @@ func FairRelease(name, field string, now time.Time, grace time.Duration, publish
 
 // FairForce is Force of a fair lock.
 func FairForce(name string, publish any) Call {
-	return Call{Script: script.FairForce, Keys: 2, Args: appendPublish(list(name, keys.FairQueue(name), keys.Channel(name)), publish)}
+	return Call{Script: script.FairForce, Keys: 2, Args: appendPublish(resp.ArgsOf(name, keys.FairQueue(name), keys.Channel(name)), publish)}
 }
 
 // Sign is the n-th sign of life of a waiter. It names the period after which others may miss

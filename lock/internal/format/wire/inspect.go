@@ -13,10 +13,10 @@ import (
 const MaxInspected = 1024
 
 // Inspect asks for the content of a lock's key.
-func Inspect(name string) Call { return Call{Script: script.Inspect, Keys: 1, Args: list(name)} }
+func Inspect(name string) Call { return Call{Script: script.Inspect, Keys: 1, Args: resp.ArgsOf(name)} }
 
 // KeyTTL asks how long a lock's key still lives.
-func KeyTTL(name string) Call { return Call{Script: script.TTL, Keys: 1, Args: list(name)} }
+func KeyTTL(name string) Call { return Call{Script: script.TTL, Keys: 1, Args: resp.ArgsOf(name)} }
 
 // ReadKeyTTL reads the answer of ttl: 0 if there is no key, -1 if it never expires.
 func ReadKeyTTL(reply resp.Reply) (ttl time.Duration, ok bool) {
@@ -81,7 +81,7 @@ func ReadKey(reply any) (k Key, ok bool) {
 }
 
 // Uptime asks how long the server of a lock has been up, and whether it was ever a replica.
-func Uptime(name string) Call { return Call{Script: script.Uptime, Keys: 1, Args: list(name)} }
+func Uptime(name string) Call { return Call{Script: script.Uptime, Keys: 1, Args: resp.ArgsOf(name)} }
 
 // State is the role of a server.
 type State int64

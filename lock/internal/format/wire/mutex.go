@@ -20,7 +20,7 @@ type Acquire struct {
 
 // Call is acquire.
 func (a Acquire) Call() Call {
-	c := Call{Script: script.Acquire, Keys: 2, Args: list(a.Name, a.Counter), Least: a.Least}
+	c := Call{Script: script.Acquire, Keys: 2, Args: resp.ArgsOf(a.Name, a.Counter), Least: a.Least}
 	if a.Again > 0 {
 		c.Keys = 3
 		c.Args = c.Args.Add(keys.Polls(a.Name))
@@ -85,7 +85,7 @@ type EndOfRun struct {
 
 // Call is handoff.
 func (h Handoff) Call() Call {
-	c := Call{Script: script.Handoff, Keys: 2, Args: list(h.Name, h.Counter), Least: h.Least}
+	c := Call{Script: script.Handoff, Keys: 2, Args: resp.ArgsOf(h.Name, h.Counter), Least: h.Least}
 	if h.End != nil {
 		c.Keys = 3
 		c.Args = c.Args.Add(keys.Polls(h.Name))
@@ -110,29 +110,29 @@ func ReadReleased(reply resp.Reply) (told int64, wait time.Duration, released bo
 
 // Token mints a token for a lock that was taken without one.
 func Token(counter string, least int64) Call {
-	return Call{Script: script.Token, Keys: 1, Args: list(counter, least)}
+	return Call{Script: script.Token, Keys: 1, Args: resp.ArgsOf(counter, least)}
 }
 
 // Reenter sets the count of an existing hold, and its least lease.
 func Reenter(name, field string, count int32, lease time.Duration) Call {
-	return Call{Script: script.Reenter, Keys: 1, Args: list(name, field, count, Milliseconds(lease))}
+	return Call{Script: script.Reenter, Keys: 1, Args: resp.ArgsOf(name, field, count, Milliseconds(lease))}
 }
 
 // Release releases a hold with all its counts. It copies field.
 func Release(name string, field []byte, publish any) Call {
 	var room [128]byte
-	all := list(name).AddBytes(field).AddBytes(keys.AppendChannel(room[:0], name))
+	all := resp.ArgsOf(name).AddBytes(field).AddBytes(keys.AppendChannel(room[:0], name))
 	return Call{Script: script.Release, Keys: 1, Args: published(all, publish)}
 }
 
 // Force deletes the holds whose fields follow the arguments.
 func Force(name string, publish any) Call {
-	return Call{Script: script.Force, Keys: 1, Args: appendPublish(list(name, keys.Channel(name)), publish)}
+	return Call{Script: script.Force, Keys: 1, Args: appendPublish(resp.ArgsOf(name, keys.Channel(name)), publish)}
 }
 
 // Guard runs a command if a hold has its lock.
 func Guard(name, field, command string, keys []string, more []any) Call {
-	all := list(name).AddStrings(keys).Add(field, command).AddAny(more...)
+	all := resp.ArgsOf(name).AddStrings(keys).Add(field, command).AddAny(more...)
 	return Call{Script: script.Guard, Keys: 1 + len(keys), Args: all}
 }
 

@@ -21,7 +21,7 @@ type PermitTake struct {
 // Call returns the call of permit_take, without the fields whose release is pending.
 func (p PermitTake) Call() Call {
 	now := p.Now.UnixMilli()
-	return Call{Script: script.PermitTake, Keys: 2, Args: appendPublish(list(
+	return Call{Script: script.PermitTake, Keys: 2, Args: appendPublish(resp.ArgsOf(
 		p.Name, keys.PermitsTaken(p.Name), p.IDs, p.N, flag(p.Fewer), now+Milliseconds(p.Lease), now, keys.SemaphoreChannel(p.Name),
 	), p.Publish)}
 }
@@ -43,18 +43,18 @@ func ReadPermits(op string, reply resp.Reply) Outcome {
 
 // PermitRelease releases the permits of a hold.
 func PermitRelease(name, field string, publish any) Call {
-	return Call{Script: script.PermitRelease, Keys: 2, Args: published(list(name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)), publish)}
+	return Call{Script: script.PermitRelease, Keys: 2, Args: published(resp.ArgsOf(name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)), publish)}
 }
 
 // PermitExtend is Reenter of a hold of permits, which has no count.
 func PermitExtend(name, field string, lease time.Duration, now time.Time) Call {
 	at := now.UnixMilli()
-	return Call{Script: script.PermitExtend, Keys: 1, Args: list(keys.PermitsTaken(name), field, at+Milliseconds(lease), at)}
+	return Call{Script: script.PermitExtend, Keys: 1, Args: resp.ArgsOf(keys.PermitsTaken(name), field, at+Milliseconds(lease), at)}
 }
 
 // PermitInspect asks what Redis knows about permits.
 func PermitInspect(name string, now time.Time) Call {
-	return Call{Script: script.PermitInspect, Keys: 2, Args: list(name, keys.PermitsTaken(name), now.UnixMilli())}
+	return Call{Script: script.PermitInspect, Keys: 2, Args: resp.ArgsOf(name, keys.PermitsTaken(name), now.UnixMilli())}
 }
 
 // ReadPermitInfo reads the answer of permit_inspect.
@@ -66,5 +66,5 @@ func ReadPermitInfo(reply any) (exists bool, free, taken int64, ok bool) {
 
 // PermitDeadline asks when the lease of a permit ends.
 func PermitDeadline(name, id string) Call {
-	return Call{Script: script.PermitDeadline, Keys: 1, Args: list(keys.PermitsTaken(name), id)}
+	return Call{Script: script.PermitDeadline, Keys: 1, Args: resp.ArgsOf(keys.PermitsTaken(name), id)}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -19,7 +20,7 @@ type Read struct {
 
 // Call is rw_read.
 func (r Read) Call() Call {
-	return Call{Script: script.RwRead, Keys: 3, Args: appendPublish(list(
+	return Call{Script: script.RwRead, Keys: 3, Args: appendPublish(resp.ArgsOf(
 		r.Name, keys.RWReader(r.Name, r.Field), keys.RWWriters(r.Name),
 		r.Field, Milliseconds(r.Lease), r.Writer, flag(!r.First), keys.Prefix(r.Name), keys.RWChannel(r.Name),
 	), r.Publish)}
@@ -37,7 +38,7 @@ type Write struct {
 
 // Call is rw_write.
 func (w Write) Call() Call {
-	return Call{Script: script.RwWrite, Keys: 2, Args: appendPublish(list(
+	return Call{Script: script.RwWrite, Keys: 2, Args: appendPublish(resp.ArgsOf(
 		w.Name, keys.RWWriters(w.Name), w.Field, Milliseconds(w.Lease), w.Waiting, Milliseconds(w.Announced),
 		keys.Prefix(w.Name), keys.RWChannel(w.Name),
 	), w.Publish)}
@@ -45,29 +46,29 @@ func (w Write) Call() Call {
 
 // ReadReenter is Reenter of a reader.
 func ReadReenter(name, field string, count int32, lease time.Duration) Call {
-	return Call{Script: script.RwReadReenter, Keys: 2, Args: list(name, keys.RWReader(name, field), field, count, Milliseconds(lease))}
+	return Call{Script: script.RwReadReenter, Keys: 2, Args: resp.ArgsOf(name, keys.RWReader(name, field), field, count, Milliseconds(lease))}
 }
 
 // ReadRelease releases a reader's hold.
 func ReadRelease(name, field string, publish any) Call {
-	return Call{Script: script.RwReadRelease, Keys: 3, Args: published(list(
+	return Call{Script: script.RwReadRelease, Keys: 3, Args: published(resp.ArgsOf(
 		name, keys.RWReader(name, field), keys.RWWriters(name), field, keys.RWChannel(name), keys.Prefix(name),
 	), publish)}
 }
 
 // WriteRelease releases a writer's hold.
 func WriteRelease(name, field string, publish any) Call {
-	return Call{Script: script.RwWriteRelease, Keys: 2, Args: published(list(
+	return Call{Script: script.RwWriteRelease, Keys: 2, Args: published(resp.ArgsOf(
 		name, keys.RWWriters(name), field, keys.RWChannel(name), keys.Prefix(name),
 	), publish)}
 }
 
 // Withdraw tells readers that a writer no longer waits.
 func Withdraw(name, waiting string, publish any) Call {
-	return Call{Script: script.RwWithdraw, Keys: 1, Args: published(list(keys.RWWriters(name), waiting, keys.RWChannel(name)), publish)}
+	return Call{Script: script.RwWithdraw, Keys: 1, Args: published(resp.ArgsOf(keys.RWWriters(name), waiting, keys.RWChannel(name)), publish)}
 }
 
 // RWForce is Force of a read-write lock.
 func RWForce(name string, publish any) Call {
-	return Call{Script: script.RwForce, Keys: 2, Args: appendPublish(list(name, keys.RWWriters(name), keys.RWChannel(name)), publish).Add(keys.Prefix(name))}
+	return Call{Script: script.RwForce, Keys: 2, Args: appendPublish(resp.ArgsOf(name, keys.RWWriters(name), keys.RWChannel(name)), publish).Add(keys.Prefix(name))}
 }

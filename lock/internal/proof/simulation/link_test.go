@@ -541,12 +541,12 @@ func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
 	field := string(o.AppendField(nil))
 	switch o.Class() {
 	case renewer.Readers:
-		return wire.Call{Script: script.RwRenew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), lease, l.cfg.ID+":", field)}
+		return wire.Call{Script: script.RwRenew, Keys: 1, Args: resp.ArgsOf(o.Key(), lease, l.cfg.ID+":", field)}
 	case renewer.Permits:
 		now := time.Now().Add(l.Ahead()).UnixMilli()
-		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), now+lease, now, field)}
+		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: resp.ArgsOf(o.Key(), now+lease, now, field)}
 	}
-	return wire.Call{Script: script.Renew, Keys: 1, Args: resp.ArgsOf(0, o.Key(), lease, l.cfg.ID+":", field)}
+	return wire.Call{Script: script.Renew, Keys: 1, Args: resp.ArgsOf(o.Key(), lease, l.cfg.ID+":", field)}
 }
 
 // other returns the link to which the answer err redirects r, or nil if r goes nowhere else.

@@ -49,7 +49,7 @@ func TestACallerLeadsOnlyIfNobodyElseWritesOrReads(t *testing.T) {
 					busy(p, c)
 				}
 				led := p.isCallerWriting
-				r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
+				r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf("m", "1"))
 				require.Equal(t, busy == nil, p.lead(r))
 				if busy != nil {
 					require.Equal(t, led, p.isCallerWriting, "what another has is left to it")
@@ -103,7 +103,7 @@ func TestWhatIsWrittenHasAReader(t *testing.T) {
 		p := &Pipe{cfg: &Config{Timeout: time.Minute, LeadAfter: 1, Epoch: func() uint32 { return 0 }}}
 		c := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
 		c.giveTurn(before)
-		r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))
+		r := new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf("m", "1"))
 		_, alive := c.register([]*Request{r}, time.Now())
 		require.True(t, alive)
 		require.Equal(t, after, c.turn)

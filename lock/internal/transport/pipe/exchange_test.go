@@ -107,7 +107,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 						batch = append(batch, r)
 						continue
 					}
-					batch = append(batch, requests.New(fmt.Sprint(next), script.Acquire, 1, nil, resp.ArgsOf(0, fmt.Sprint(next))))
+					batch = append(batch, requests.New(fmt.Sprint(next), script.Acquire, 1, nil, resp.ArgsOf(fmt.Sprint(next))))
 				}
 				write(batch...)
 			},

@@ -97,7 +97,7 @@ func TestAScriptThatDoesNotExpireGetsNoLimit(t *testing.T) {
 		return ":1\r\n"
 	}, nil, func(t *testing.T, b *harness) {
 		b.srv.clock.Sample(time.Now(), time.Now(), time.Now(), 0)
-		r := b.requests.New("m", script.Release, 1, nil, resp.ArgsOf(0, "m", "field"))
+		r := b.requests.New("m", script.Release, 1, nil, resp.ArgsOf("m", "field"))
 		b.Put(r)
 		a := b.requests.Await(t.Context(), r)
 		require.NoError(t, a.Err)

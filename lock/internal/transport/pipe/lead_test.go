@@ -193,7 +193,7 @@ func TestACallerWithALongRequestLeavesWhenItsContextEnds(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				began := time.Now()
-				r := b.requests.New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", strings.Repeat("x", 1<<20)))
+				r := b.requests.New("m", script.Acquire, 1, nil, resp.ArgsOf("m", strings.Repeat("x", 1<<20)))
 				b.Put(r)
 				require.True(t, b.requests.Await(ctx, r).Left)
 				require.Equal(t, 50*time.Millisecond, time.Since(began))

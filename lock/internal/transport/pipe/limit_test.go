@@ -29,7 +29,7 @@ func TestABatchThatIsWrittenLateHasALimit(t *testing.T) {
 		synctest.Wait()
 		require.False(t, wait.Closed(c.failed), "nothing is in flight")
 		go func() {
-			_ = c.Write([]*Request{new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "1"))})
+			_ = c.Write([]*Request{new(Requests).New("m", script.Acquire, 1, nil, resp.ArgsOf("m", "1"))})
 		}()
 		time.Sleep(p.cfg.Timeout + p.cfg.Timeout/16)
 		synctest.Wait()

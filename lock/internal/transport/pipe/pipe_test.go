@@ -317,7 +317,7 @@ func TestAScriptThatConcludesDoesNotFollowAnASK(t *testing.T) {
 					r.Fail(redis.Error("ASK 3999 " + to.Server))
 				}
 			}, func(t *testing.T, b *harness) {
-				r := b.requests.New("m", s, 1, nil, resp.ArgsOf(0, "m"))
+				r := b.requests.New("m", s, 1, nil, resp.ArgsOf("m"))
 				b.Put(r)
 				require.Equal(t, redis.Error("ASK 3999 host:2"), b.requests.Await(t.Context(), r).Err)
 			})
@@ -607,7 +607,7 @@ func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {
 		}
 		require.Error(t, b.call(t.Context(), 1).Err)
 		require.ErrorIs(t, b.call(t.Context(), 2).Err, errShut)
-		r := b.requests.New("m", script.Release, 1, nil, resp.ArgsOf(0, "m", "3"))
+		r := b.requests.New("m", script.Release, 1, nil, resp.ArgsOf("m", "3"))
 		b.Put(r)
 		require.NoError(t, b.requests.Await(t.Context(), r).Err)
 		synctest.Wait()
@@ -625,7 +625,7 @@ func TestARefusedMessageIsTakenOffItsAnswer(t *testing.T) {
 		for s, want := range map[*script.Script]any{
 			script.Release: int64(7), script.Inspect: []any{int64(7), []byte("NOPERM")},
 		} {
-			r := b.requests.New("m", s, 1, nil, resp.ArgsOf(0, "m"))
+			r := b.requests.New("m", s, 1, nil, resp.ArgsOf("m"))
 			b.Put(r)
 			a := b.requests.Await(t.Context(), r)
 			require.NoError(t, a.Err)

@@ -344,7 +344,7 @@ func yes(command []string) string {
 
 // acquire returns a request that yes answers with id.
 func (b *harness) acquire(id int, late func(pipe.Answer)) *pipe.Request {
-	return b.requests.New("m", script.Acquire, 1, late, resp.ArgsOf(0, "m", strconv.Itoa(id)))
+	return b.requests.New("m", script.Acquire, 1, late, resp.ArgsOf("m", strconv.Itoa(id)))
 }
 
 // call puts a request and waits for its answer.

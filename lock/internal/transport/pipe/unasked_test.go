@@ -59,7 +59,7 @@ func TestARequestThatIsAnsweredUnaskedIsNotUsedAgainWhileItIsWritten(t *testing.
 		}
 		p := pipe.New(t.Context(), cfg)
 		var requests pipe.Requests
-		r := requests.New("m", script.Acquire, 1, nil, resp.ArgsOf(0, "m", "client:1"))
+		r := requests.New("m", script.Acquire, 1, nil, resp.ArgsOf("m", "client:1"))
 		p.Put(r)
 		require.ErrorContains(t, requests.Await(t.Context(), r).Err, "max number of clients")
 		close(c.answered)

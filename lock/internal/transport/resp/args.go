@@ -24,11 +24,14 @@ type lateArgument struct {
 // Argument chooses its text when it is written. It is the same as redigo's redis.Argument.
 type Argument interface{ RedisArg() any }
 
-// ArgsOf returns Args of values. Each value is a string, bytes, an int, an int32, an int64, or nil for
-// the empty string. size is a guess of the bytes that they take together.
-func ArgsOf(size int, values ...any) Args {
-	return Args{text: make([]byte, 0, size)}.Add(values...)
+// ArgsOf returns Args of values, with room for the arguments of most calls. Each value is a string,
+// bytes, an int, an int32, an int64, or nil for the empty string.
+func ArgsOf(values ...any) Args {
+	return Args{text: make([]byte, 0, roomForArgs)}.Add(values...)
 }
+
+// roomForArgs is the room in bytes, see ArgsOf.
+const roomForArgs = 192
 
 // Add returns a with more values, as append does. Do not use a afterwards.
 func (a Args) Add(values ...any) Args {

@@ -39,7 +39,7 @@ func TestArgumentsAreCutAndJoined(t *testing.T) {
 		require.Equal(t, want[1], b.Strings())
 
 		// A copy does not change when arguments are added to the original.
-		old := ArgsOf(1000, "old")
+		old := ArgsOf("old")
 		first, second := a.Into(old), a.Into(Args{})
 		_ = first.Add("x")
 		require.Equal(t, want[0], second.Strings())
@@ -48,14 +48,14 @@ func TestArgumentsAreCutAndJoined(t *testing.T) {
 }
 
 func TestAnArgumentOfAnotherTypeIsAFault(t *testing.T) {
-	require.Panics(t, func() { ArgsOf(0, 1.5) })
+	require.Panics(t, func() { ArgsOf(1.5) })
 }
 
 // TestAListNeedsOneAllocation: its arguments are written into one piece of memory.
 func TestAListNeedsOneAllocation(t *testing.T) {
 	name, n := "m", int64(123456)
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
-		a := ArgsOf(100, name, n, 7, nil, name)
+		a := ArgsOf(name, n, 7, nil, name)
 		if a.Len() != 5 {
 			panic("not five")
 		}

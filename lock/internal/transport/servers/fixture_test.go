@@ -182,7 +182,7 @@ func keyOf(slot int) string {
 // ask sends a request and returns how it ended.
 func (f *fixture) ask(ctx context.Context, key string) error {
 	var requests pipe.Requests
-	r := requests.New(key, script.Token, 1, nil, resp.ArgsOf(0, key, 1))
+	r := requests.New(key, script.Token, 1, nil, resp.ArgsOf(key, 1))
 	f.router.Send(ctx, key, r)
 	return requests.Await(f.t.Context(), r).Err
 }
