@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/renewal"
@@ -360,7 +361,9 @@ func (e *NotSentError) Is(target error) bool { return target == ErrNotSent }
 
 // gotNoAnswer reports whether err says that Redis did not answer, or was not asked, so that another
 // try may succeed.
-func gotNoAnswer(err error) bool { return errors.Is(err, ErrUnknown) || errors.Is(err, ErrNotSent) }
+func gotNoAnswer(err error) bool {
+	return errors.Is(err, ErrUnknown) || errors.Is(err, ErrNotSent) || hold.IsBusy(err)
+}
 
 // Is makes errors.Is(err, ErrUnknown) true.
 func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }

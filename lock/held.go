@@ -114,8 +114,11 @@ func (x *Held) Unlock(ctx context.Context) error { return x.in().Unlock(ctx) }
 // after an unknown outcome until ctx or the hold ends. *LostError: the lock is
 // lost. ErrNotHeld: this Held was unlocked. If ctx ends while Extend waits for
 // the answer to another request of this hold, nothing was sent, and the error is
-// ctx.Err() and not ErrUnknown. If the lock is renewed, and d from now is beyond
-// the end of Config.MaxHold, Extend returns an error and changes nothing.
+// ctx.Err() and not ErrUnknown. While Extend runs, other calls wait for it that
+// need a request of this hold: Guard and Lock until their contexts end, TryLock
+// for Config.IOTimeout at most, and Unlock for Config.UnlockTimeout at most. If
+// the lock is renewed, and d from now is beyond the end of Config.MaxHold, Extend
+// returns an error and changes nothing.
 func (x *Held) Extend(ctx context.Context, d time.Duration) error { return x.in().Extend(ctx, d) }
 
 // Guard runs one Redis command if this hold has the lock in Redis at that

@@ -625,6 +625,121 @@ func TestTryLockWithinHasABoundBehindABusyHold(t *testing.T) {
 	})
 }
 
+// TestATryHasABoundBehindABusyHold: Extend repeats its request until Redis answers, and another script of the
+// hold waits meanwhile.
+func TestATryHasABoundBehindABusyHold(t *testing.T) {
+	for way, try := range map[string]func(ctx context.Context, c *lock.Client) error{
+		"TryLock": func(ctx context.Context, c *lock.Client) error { return errorOf(c.Mutex("a").TryLock(ctx)) },
+		"TryLockFor": func(ctx context.Context, c *lock.Client) error {
+			return errorOf(c.Mutex("a").TryLockFor(ctx, time.Second))
+		},
+		"TryLockMany": func(ctx context.Context, c *lock.Client) error {
+			return c.TryLockMany(ctx, []string{"a"})[0].Err
+		},
+		"MultiLock": func(ctx context.Context, c *lock.Client) error {
+			m, err := lock.NewMultiLock(c.Mutex("a"))
+			require.NoError(t, err)
+			return errorOf(m.TryLock(ctx))
+		},
+		"RedLock": func(ctx context.Context, c *lock.Client) error {
+			r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true, MemberTimeout: lock.DefaultIOTimeout}, c.Mutex("a"))
+			require.NoError(t, err)
+			return errorOf(r.TryLock(ctx))
+		},
+	} {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				c := srv.Client(lock.Config{})
+				held, err := c.Mutex("a").LockFor(t.Context(), time.Hour)
+				require.NoError(t, err)
+				srv.Pause()
+				var extension sync.WaitGroup
+				extension.Go(func() { _ = held.Extend(t.Context(), time.Hour) })
+				synctest.Wait()
+				for range 5 { // at different steps of Extend
+					began := time.Now()
+					err = try(held.Context(t.Context()), c)
+					require.LessOrEqual(t, time.Since(began), lock.DefaultIOTimeout)
+					require.ErrorContains(t, err, "another request of this hold is not answered yet")
+					require.NotErrorIs(t, err, lock.ErrNotAcquired)
+					require.Equal(t, way == "RedLock", errors.Is(err, lock.ErrUnknown), "no member has refused")
+					time.Sleep(300 * time.Millisecond)
+				}
+				srv.Resume()
+				extension.Wait()
+				require.NoError(t, try(held.Context(t.Context()), c))
+			})
+		})
+	}
+}
+
+func errorOf[H any](_ H, err error) error { return err }
+
+// TestATryIsBoundThoughItsTurnComesLate: the wait for the hold's turn and the request share the time.
+func TestATryIsBoundThoughItsTurnComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		m := srv.Client(lock.Config{}).Mutex("a")
+		held, err := m.LockFor(t.Context(), time.Hour)
+		require.NoError(t, err)
+		srv.SetDelay(350 * time.Millisecond)
+		var extension sync.WaitGroup
+		extension.Go(func() { _ = held.Extend(t.Context(), time.Hour) })
+		synctest.Wait()
+		began := time.Now()
+		_, err = m.TryLock(held.Context(t.Context()))
+		require.ErrorIs(t, err, lock.ErrUnknown)
+		require.Equal(t, lock.DefaultIOTimeout, time.Since(began))
+		extension.Wait()
+		require.NoError(t, held.Unlock(t.Context()))
+		locked, err := m.IsLocked(t.Context())
+		require.NoError(t, err)
+		require.False(t, locked)
+	})
+}
+
+// TestATryDoesNotOvertakeARequestThatMayStillRun: the connection of a Guard has failed, so Redis may get the
+// Guard later than what is sent over another one.
+func TestATryDoesNotOvertakeARequestThatMayStillRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		m := srv.Client(lock.Config{}).Mutex("a")
+		held, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		srv.Pause()
+		_, err = held.Guard(t.Context(), "SET", []string{"x"}, 1)
+		require.ErrorIs(t, err, lock.ErrUnknown)
+		srv.Resume()
+		began := time.Now()
+		_, err = m.TryLock(held.Context(t.Context()))
+		require.NoError(t, err)
+		require.NotEqual(t, began, time.Now(), "it has waited, because an answer takes no time here")
+	})
+}
+
+// TestAMultiLockWaitsForABusyHold: it has another member in hand, so it only tries the one that it re-enters.
+func TestAMultiLockWaitsForABusyHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		m := srv.Client(lock.Config{}).Mutex("a")
+		held, err := m.LockFor(t.Context(), time.Hour)
+		require.NoError(t, err)
+		both, err := lock.NewMultiLock(locktest.NewServer(t).Client(lock.Config{}).Mutex("0"), m) // in the order of names
+		require.NoError(t, err)
+		srv.Pause()
+		var calls sync.WaitGroup
+		calls.Go(func() { _ = held.Extend(t.Context(), time.Hour) })
+		synctest.Wait()
+		time.AfterFunc(10*time.Second, srv.Resume)
+		all, err := both.Lock(held.Context(t.Context()))
+		require.NoError(t, err)
+		require.NoError(t, all.Unlock(t.Context()))
+		calls.Wait()
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
 // TestAHolderIsToldOfAForceUnlockThatWasNotAnswered, although Redis has carried it out and no caller asks
 // again.
 func TestAHolderIsToldOfAForceUnlockThatWasNotAnswered(t *testing.T) {

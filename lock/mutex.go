@@ -88,7 +88,10 @@ func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 // try comes up to 5 ms later, so that Java can have its turn. ErrUnknown: Redis
 // did not answer. If Redis took the lock, the client releases it again.
 // ErrNotSent: there is no connection to Redis, or the last attempt to make one
-// failed less than Config.IOTimeout/2 ago. This is Redisson's tryLock().
+// failed less than Config.IOTimeout/2 ago. A re-entry waits while another request
+// of its hold is not answered. This wait and the re-entry's own request take
+// Config.IOTimeout together at most. If nothing was sent by then, the error says
+// so, and is neither of the two. This is Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
 	return m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true})
 }

@@ -24,8 +24,8 @@ const (
 	OutcomeRefused
 	// OutcomeEnded: the context ended before the call had the lock.
 	OutcomeEnded
-	// OutcomeUnknown: the call returned ErrUnknown or ErrNotSent, even if its context
-	// had ended.
+	// OutcomeUnknown: the call returned ErrUnknown or ErrNotSent, or its hold had another
+	// request that was not answered, even if its context had ended.
 	OutcomeUnknown
 	// OutcomeClosed: the client is closed.
 	OutcomeClosed
@@ -59,7 +59,7 @@ func (o Outcome) String() string {
 // key.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// outcomeOf is the outcome of a call with ctx that returned err. ErrUnknown and ErrNotSent count before
+// outcomeOf is the outcome of a call with ctx that returned err. That there was no answer counts before
 // the end of ctx, because a server that does not answer makes many contexts end.
 func outcomeOf(ctx context.Context, err error) Outcome {
 	switch {

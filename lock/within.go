@@ -77,7 +77,7 @@ func (e *waitError) last() error {
 			if last := before.last(); last != nil {
 				return last
 			}
-		case errors.Is(err, ErrNotAcquired), gotNoAnswer(err), hold.IsBusy(err), errors.As(err, new(*refusedError)): // the last says MOVED
+		case errors.Is(err, ErrNotAcquired), gotNoAnswer(err), errors.As(err, new(*refusedError)): // the last says MOVED
 			return err
 		}
 	}

@@ -219,7 +219,11 @@ func (a *attempt) Reenter(ctx context.Context, h *Hold) (o wire.Outcome) {
 	if h.kind != a.Kind {
 		return wire.Failure(errOtherKind(a.Name))
 	}
-	a.held, o = h.reenter(ctx, a.Lease, a.Renewed)
+	limit := time.Duration(0)
+	if !a.Wait {
+		limit = a.k.cfg.IOTimeout
+	}
+	a.held, o = h.reenter(ctx, a.Lease, a.Renewed, limit)
 	return o
 }
 

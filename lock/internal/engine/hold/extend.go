@@ -103,10 +103,19 @@ func (h *Hold) checkMaxHold(d time.Duration) error {
 
 // reenter takes one more count. The Outcome is Gone if the hold has ended before the caller
 // had it, so the caller needs a fresh attempt. If ctx ends before the hold's turn has come,
-// nothing was sent to Redis, and the error is ctx's and not ErrUnknown.
-func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, wire.Outcome) {
-	if err := h.enter(ctx); err != nil {
-		return nil, wire.Failure(fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, &busyError{err}))
+// nothing was sent to Redis, and the error is ctx's and not ErrUnknown. If limit is above 0, the
+// call does not wait for long: if it is not the hold's turn at once, ctx ends after limit. Extend may
+// keep the turn for as long as Redis does not answer.
+func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool, limit time.Duration) (*Held, wire.Outcome) {
+	if limit == 0 || !h.enterNow() {
+		if limit > 0 {
+			limited, cancel := context.WithTimeout(wait.Sound(ctx), limit)
+			defer cancel()
+			ctx = limited
+		}
+		if err := h.enter(ctx); err != nil {
+			return nil, wire.Failure(fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, &busyError{err}))
+		}
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()

@@ -38,6 +38,17 @@ func (h *Hold) enter(ctx context.Context) error {
 	}
 }
 
+// enterNow is enter if that need not wait. It reports whether it has entered.
+func (h *Hold) enterNow() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.busy || h.openForLocked() > 0 {
+		return false
+	}
+	h.busy = true
+	return true
+}
+
 // enterReleaseLocked waits for the hold's turn. If a request is open, the caller may only send a
 // release. It unlocks h.mu while it waits.
 func (h *Hold) enterReleaseLocked(ctx context.Context) error {
@@ -126,6 +137,10 @@ func (h *Hold) noteOpenUntil(until time.Time) {
 func (h *Hold) openFor() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.openForLocked()
+}
+
+func (h *Hold) openForLocked() time.Duration {
 	if h.open == 0 {
 		return 0
 	}
