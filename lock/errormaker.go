@@ -44,9 +44,9 @@ func (m errorMaker) ofLastTry(name string, o wire.Outcome) error {
 		case o.Cause != nil:
 			return o.Cause
 		case o.Wanted > 0:
-			return &PermitsError{Name: name, Wanted: o.Wanted, Free: o.Free, OthersWait: o.By == wire.Ours}
+			return &PermitsError{Name: name, Wanted: o.Wanted, Free: o.Free, OthersWait: o.OthersWait}
 		}
-		return &HeldError{Name: name, TTL: o.TTL, Foreign: o.By == wire.Foreign, Own: o.By == wire.Ours}
+		return &HeldError{Name: name, TTL: o.TTL, Foreign: o.By == wire.Foreign, Own: o.By == wire.Ours, OthersWait: o.OthersWait}
 	}
 	switch {
 	case o.Op == "":

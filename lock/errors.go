@@ -130,6 +130,10 @@ type HeldError struct {
 	// Own reports that another owner of the same client holds the lock. It is
 	// false for the Reader and the Writer of a RWMutex.
 	Own bool
+	// OthersWait says that Redis was not asked, because other calls of this client
+	// wait for the lock, or the client itself holds it. TTL is then what the client
+	// knows of the lease, and 0 if it knows nothing.
+	OthersWait bool
 }
 
 func (e *HeldError) Error() string { return textOf(e) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,6 +18,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
 )
 
 // TestAWaiterThatListensAsksNoMoreUntilSomethingHappens, whatever it waits for.
@@ -731,5 +733,71 @@ func TestAContextWithoutAnErrorEndsItsCall(t *testing.T) {
 			go func() { ended <- wait(odd) }()
 			require.ErrorIs(t, bounded.Receive(t, ended), context.Canceled, name)
 		}
+	}
+}
+
+// TestARefusalSaysWhetherRedisWasAsked: a call that does not wait must not pass the calls of its client that
+// do.
+func TestARefusalSaysWhetherRedisWasAsked(t *testing.T) {
+	type object struct{ wait, try func(context.Context) error }
+	mutex := func(m *lock.Mutex) object {
+		return object{
+			func(ctx context.Context) error { return errorOf(m.LockFor(ctx, time.Hour)) },
+			func(ctx context.Context) error { return errorOf(m.TryLock(ctx)) },
+		}
+	}
+	for kind, of := range map[string]func(c *lock.Client) object{
+		"mutex":  func(c *lock.Client) object { return mutex(c.Mutex("m")) },
+		"fenced": func(c *lock.Client) object { return mutex(c.FencedMutex("m")) },
+		"writer": func(c *lock.Client) object { return mutex(c.RWMutex("m").Writer()) },
+		"semaphore": func(c *lock.Client) object {
+			s := c.Semaphore("s")
+			_, err := s.TrySet(context.Background(), 1)
+			require.NoError(t, err)
+			return object{
+				func(ctx context.Context) error { return s.Acquire(ctx, 1) },
+				func(ctx context.Context) error { return s.TryAcquire(ctx, 1) },
+			}
+		},
+		"permits": func(c *lock.Client) object {
+			s := c.PermitSemaphore("p")
+			_, err := s.TrySet(context.Background(), 1)
+			require.NoError(t, err)
+			return object{
+				func(ctx context.Context) error { return errorOf(s.AcquireFor(ctx, 1, time.Hour)) },
+				func(ctx context.Context) error { return errorOf(s.TryAcquire(ctx, 1)) },
+			}
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				c := srv.Client(lock.Config{})
+				require.NoError(t, of(srv.Client(lock.Config{})).wait(t.Context()))
+				x := of(c)
+				ctx, cancel := context.WithCancel(t.Context())
+				var waiter sync.WaitGroup
+				for _, others := range []bool{false, true} {
+					if others {
+						waiter.Go(func() { _ = x.wait(ctx) })
+						synctest.Wait()
+					}
+					err := x.try(t.Context())
+					var held *lock.HeldError
+					var permits *lock.PermitsError
+					switch {
+					case errors.As(err, &held):
+						require.Equal(t, others, held.OthersWait)
+						require.InDelta(t, time.Hour, held.TTL, float64(time.Second))
+					case errors.As(err, &permits):
+						require.Equal(t, others, permits.OthersWait)
+					default:
+						t.Fatal(err)
+					}
+				}
+				cancel()
+				waiter.Wait()
+			})
+		})
 	}
 }

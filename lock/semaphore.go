@@ -203,7 +203,7 @@ func (a semaphoreAcquire) Try(ctx context.Context) wire.Outcome {
 }
 func (a semaphoreAcquire) Channel() string { return keys.SemaphoreChannel(a.s.name) }
 func (a semaphoreAcquire) Refusal(time.Duration) wire.Outcome {
-	return wire.Outcome{Result: wire.Refused, Wanted: a.n, By: wire.Ours}
+	return wire.Outcome{Result: wire.Refused, Wanted: a.n, OthersWait: true}
 }
 
 // Drain takes all free permits and returns their number. If it returns an error,

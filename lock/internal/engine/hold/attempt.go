@@ -248,7 +248,7 @@ func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }
 // Refusal implements locktable.Acquisition. If this client holds the lock, ttl is the time until the
 // hold is no longer trusted. The lease of a hold that is renewed ends a margin later.
 func (a *attempt) Refusal(ttl time.Duration) wire.Outcome {
-	o := wire.Outcome{Result: wire.Refused, TTL: ttl}
+	o := wire.Outcome{Result: wire.Refused, TTL: ttl, OthersWait: true}
 	if h := a.k.Table.Live(a.Name); h != nil {
 		o.By = wire.Ours
 		if h.isRenewed() {

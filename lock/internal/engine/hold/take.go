@@ -174,7 +174,7 @@ func (x *permitAcquire) take(ctx context.Context) (held *Held, waited bool, err 
 
 // Refusal implements locktable.Acquisition.
 func (x *permitAcquire) Refusal(time.Duration) wire.Outcome {
-	return wire.Outcome{Result: wire.Refused, Wanted: x.Permits, By: wire.Ours}
+	return wire.Outcome{Result: wire.Refused, Wanted: x.Permits, OthersWait: true}
 }
 
 // Try implements locktable.Acquisition.

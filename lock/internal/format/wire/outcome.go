@@ -26,6 +26,9 @@ type Outcome struct {
 
 	TTL time.Duration // of Refused: what is left of the holder's lease; -1 if it never ends
 	By  Holder        // of Refused
+	// OthersWait says, of Refused, that Redis was not asked, because other calls of this client wait, or
+	// the client itself holds the lock.
+	OthersWait bool
 
 	Wanted int64         // permits, or replicas of NotReplicated; 0 if a lock was wanted
 	Taken  int64         // how many of them there were
