@@ -13,12 +13,12 @@ import (
 type state uint8
 
 const (
-	// resting: its timer is set. From asking by refuse and fail, from looking by
+	// resting: its timer is set. From asking by refuse, skip and fail, from looking by
 	// looked, from ending by finish after a short hold. To due by wake and hear, to
 	// ready by hear, to gone by drop.
 	resting state = iota
 	// due: in line for a look, which asks Redis whether the name is still held. From
-	// resting by wake and hear, from asking by refuse and fail, from looking by looked.
+	// resting by wake and hear, from asking by refuse, skip and fail, from looking by looked.
 	// While Redis is down also from gone by want, from ready by fail, and from ending
 	// by finish. To looking by nextLooks, to ready by hear, to gone by drop.
 	due
@@ -26,11 +26,11 @@ const (
 	// looked, to gone by drop.
 	looking
 	// ready: in line for a try. From gone by want, from resting and due by hear, from
-	// asking by refuse and fail, from looking by looked, from ending by finish. To asking
+	// asking by refuse, skip and fail, from looking by looked, from ending by finish. To asking
 	// by next, to due by fail, to gone by drop.
 	ready
 	// asking: a try is under way. From ready by next. To kept or ending by grant, to
-	// resting, due, ready or gone by refuse and fail.
+	// resting, due, ready or gone by refuse, skip and fail.
 	asking
 	// kept: held, and wanted. From asking by grant. To ending by drop, lose and the bound.
 	kept
@@ -378,12 +378,15 @@ func (c *core) grant(e *entry, now time.Time) (keep bool) {
 }
 
 // refuse is for a try that found another owner, whose lease ends after ttl. If ttl is less than 0, the
-// lease has no end. If it is 0, the end is not known, because other callers of the client wait, so Redis
-// was not asked. refuse returns how long the name rests, 0 if it does not.
+// lease has no end. refuse returns how long the name rests, 0 if it does not.
 func (c *core) refuse(e *entry, ttl time.Duration) (rest time.Duration) {
-	if ttl != 0 {
-		c.answered()
-	}
+	c.answered()
+	return c.skip(e, ttl)
+}
+
+// skip is refuse for a try of which Redis was not asked, because other callers of the client wait. If ttl
+// is 0, the end of the lease is not known.
+func (c *core) skip(e *entry, ttl time.Duration) (rest time.Duration) {
 	return c.rest(e, c.untilFree(e, ttl))
 }
 

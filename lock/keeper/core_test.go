@@ -166,6 +166,12 @@ func TestCoreInAnyOrder(t *testing.T) {
 				e := s.take(&s.asks, "try")
 				s.rest(e, c.refuse(e, ttl()))
 			},
+			"skipped": func(*rapid.T) {
+				e, answers, streak := s.take(&s.asks, "try"), c.answers, c.streak
+				s.rest(e, c.skip(e, ttl()))
+				require.Equal(t, answers, c.answers)
+				require.Equal(t, streak, c.streak, "nobody has asked Redis")
+			},
 			"failed": func(*rapid.T) {
 				e := s.take(&s.asks, "try")
 				s.rest(e, c.fail(e, s.now))

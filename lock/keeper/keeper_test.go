@@ -503,6 +503,40 @@ func TestNamesThatOthersOfTheClientWaitForAreNoLoop(t *testing.T) {
 	})
 }
 
+// Another caller of the client waits for one of the names since before the outage, and knows the TTL of its
+// lock. So the client refuses the tries of that name without asking Redis.
+func TestARefusalThatDidNotAskRedisEndsNoOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *locktest.Server) {
+		client := srv.Client(lock.Config{})
+		names := sorted(31)
+		_, err := srv.Client(lock.Config{}).Mutex(names[0]).LockFor(t.Context(), 24*time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiter sync.WaitGroup
+		waiter.Go(func() { _, _ = client.Mutex(names[0]).Lock(ctx) })
+		time.Sleep(time.Second)
+		srv.Pause()
+		p := start(t, client, keeper.Config{}, nil)
+		p.Want(names...)
+		time.Sleep(10 * time.Second)
+		before, began := p.Stats(), time.Now()
+		for p.Stats().Since(before).Refused < 5 { // the probe takes any name
+			require.True(t, p.Stats().Failing)
+			require.Less(t, time.Since(began), 12*time.Hour, "the name is not tried")
+			time.Sleep(100 * time.Millisecond)
+		}
+		failed := p.Stats().Since(before).Failed
+		require.NotZero(t, failed)
+		require.LessOrEqual(t, failed, uint64(time.Since(began)/(3*time.Second)), "a probe after at least 3.75 s, whatever was refused")
+		cancel()
+		waiter.Wait()
+		srv.Resume()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, names[1:], p.kept())
+		require.False(t, p.Stats().Failing)
+	})
+}
+
 func TestTriesPerSecondAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *locktest.Server) {
 		p := start(t, srv.Client(lock.Config{}), keeper.Config{PerSecond: 100}, nil)
