@@ -271,7 +271,7 @@ func (m *Mutex) confirmHolds() {
 		for _, h := range m.c.table.Shared(m.name) {
 			h.Confirm()
 		}
-	} else if h := m.c.table.Live(m.name); h != nil {
-		h.Confirm()
+	} else {
+		m.c.table.ConfirmHolds(m.name)
 	}
 }

@@ -49,6 +49,9 @@ func EndLease(x *Held) { x.h.lease.Release() }
 // Slept makes it look as if the machine was suspended for d while x was held, in a run.
 func Slept(x *Held, d time.Duration) { x.h.run().wall -= int64(d) }
 
+// BeginLastUnlock does the first step of the last Unlock of x: nobody can re-enter the hold any more.
+func BeginLastUnlock(x *Held) { x.h.setFlag(leaving, true) }
+
 // PassAfter does the steps of the last Unlock of x. It chooses the next holder, calls between, and
 // hands the lock over in memory. It reports whether the hand-over succeeded.
 func PassAfter(x *Held, between func()) (passed bool) {

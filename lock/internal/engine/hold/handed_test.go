@@ -38,6 +38,36 @@ func TestAHoldThatIsLostWhileItIsHandedOnBlocksNobody(t *testing.T) {
 	})
 }
 
+// TestAForceUnlockTellsWhoIsJustHandedTheLock: it deletes the lock during a hand-over in memory. Then the next
+// hold is not yet among the holds of the client, or the lease still belongs to the hold before.
+func TestAForceUnlockTellsWhoIsJustHandedTheLock(t *testing.T) {
+	for at, pass := range map[string]func(x *hold.Held, force func()){
+		"before the lease is passed on": func(x *hold.Held, force func()) { hold.PassAfter(x, force) }, // the loss may come first
+		"after it":                      hold.LoseWhilePassed,
+	} {
+		t.Run(at, func(t *testing.T) {
+			withBusy(t, lock.Config{}, func(b *busy) {
+				held := b.startRun(1)
+				hold.BeginLastUnlock(in(held))
+				pass(in(held), func() {
+					deleted, err := b.m.ForceUnlock(context.Background())
+					require.NoError(t, err)
+					require.True(t, deleted)
+				})
+				next := <-b.held
+				time.Sleep(100 * time.Millisecond) // the next renewal comes many seconds later
+				there := fixture.Exists(t, b.s, "m")
+				require.Equal(t, there, next.Valid())
+				if err := next.Unlock(context.Background()); !there {
+					require.ErrorIs(t, err, lock.ErrLost)
+				} else {
+					require.NoError(t, err, "the loss was known before the waiter had the lock, so it has taken the lock anew")
+				}
+			})
+		})
+	}
+}
+
 // TestWhoWaitsForALockOfItsOwnClientAsksNobody: the client knows that Redis would refuse the waiter.
 func TestWhoWaitsForALockOfItsOwnClientAsksNobody(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {

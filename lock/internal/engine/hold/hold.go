@@ -98,6 +98,7 @@ const (
 	unsure                            // a request may have prolonged it in Redis by more than is known here
 	closed                            // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
 	absent                            // see Absent
+	doubtful                          // see MarkDoubtful
 	lost                              // it is no hold any more, though the client's tables may have it for a moment yet
 )
 
@@ -214,6 +215,12 @@ func (h *Hold) CloseBegan() { h.closing = true }
 
 // Confirm implements locktable.Hold.
 func (h *Hold) Confirm() { h.lease.Confirm() }
+
+// MarkDoubtful implements locktable.Hold.
+func (h *Hold) MarkDoubtful() { h.setFlag(doubtful, true) }
+
+// IsDoubtful implements locktable.Hold.
+func (h *Hold) IsDoubtful() bool { return h.has(doubtful) }
 
 // Value implements watch.Subject: contexts carry the owner, but a permit has none.
 func (h *Hold) Value(key any) any {

@@ -1,6 +1,7 @@
 package locktable
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
@@ -134,6 +135,25 @@ func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 		}
 	}
 	return holds, true
+}
+
+// ConfirmHolds asks Redis about the exclusive holds of a name, because something has deleted the lock. It
+// also has Redis asked about the hold that one of them is just being handed over to.
+func (t *Table[H]) ConfirmHolds(name string) {
+	s := t.shard(name)
+	s.mu.Lock()
+	holds := slices.Clone(s.older[name])
+	var none H
+	if h := s.holds.get(name); h != none {
+		holds = append(holds, h)
+	}
+	for _, h := range holds {
+		h.MarkDoubtful()
+	}
+	s.mu.Unlock()
+	for _, h := range holds {
+		h.Confirm()
+	}
 }
 
 // doubts has, by the name of the lock, when Redis was last asked about a hold because a

@@ -29,6 +29,7 @@ type fakeHold struct {
 
 	mu                            sync.Mutex // guards what follows
 	leaving, over, ended, closing bool
+	doubtful                      bool
 	until                         time.Time
 	confirmed                     int
 }
@@ -41,6 +42,8 @@ func (h *fakeHold) Leaving() bool       { return h.is(&h.leaving) }
 func (h *fakeHold) Over() bool          { return h.is(&h.over) }
 func (h *fakeHold) Ended() bool         { return h.is(&h.ended) }
 func (h *fakeHold) CloseBegan()         { h.set(&h.closing) }
+func (h *fakeHold) MarkDoubtful()       { h.set(&h.doubtful) }
+func (h *fakeHold) IsDoubtful() bool    { return h.is(&h.doubtful) }
 func (h *fakeHold) Deadline() time.Time { return h.until }
 func (h *fakeHold) Confirm() {
 	h.mu.Lock()

@@ -30,6 +30,10 @@ type Hold interface {
 	CloseBegan()
 	// Confirm asks Redis whether the hold still exists. It does not wait.
 	Confirm()
+	// MarkDoubtful is called when Redis may have the hold no more. If the hold is just being handed
+	// over, the next one is no better. IsDoubtful reports whether it was called.
+	MarkDoubtful()
+	IsDoubtful() bool
 }
 
 // Mode says with which other holds a hold shares its name.

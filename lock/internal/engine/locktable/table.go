@@ -275,7 +275,11 @@ func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	s.replaceLocked(h, next)
 	s.changedLocked(before)
 	s.handedLocked(h, w, next)
+	doubtful := h.IsDoubtful()
 	s.mu.Unlock()
+	if doubtful {
+		next.Confirm()
+	}
 	t.catchUp(next)
 }
 

@@ -310,6 +310,51 @@ func TestAHoldIsAskedAboutWhileACallSleepsBehindIt(t *testing.T) {
 	})
 }
 
+// TestAHoldWhoseLockWasDeletedIsAskedAboutWhoeverHasIt: also if it is just being handed over.
+func TestAHoldWhoseLockWasDeletedIsAskedAboutWhoeverHasIt(t *testing.T) {
+	for _, when := range []string{"never", "before", "while it leaves", "after"} {
+		t.Run(when, func(t *testing.T) {
+			play(t, func(t *testing.T, c *client) {
+				first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+				require.NoError(t, first.run(t.Context(), Request{}))
+				got := second.begin(t.Context(), Request{})
+				deleted := func(now string) {
+					if now == when {
+						c.table.ConfirmHolds("a")
+					}
+				}
+				deleted("before")
+				first.held.set(&first.held.leaving)
+				n := c.table.Leaving(first.held)
+				deleted("while it leaves")
+				next := &fakeHold{name: "a", owner: second.as, past: new(Past)}
+				c.redis.swapHolder("a", first.held, next)
+				c.table.Deliver(first.held, n.Next, next)
+				deleted("after")
+				require.NoError(t, <-got)
+				require.Equal(t, when != "never", next.timesConfirmed() > 0, "a question about the first may have been answered")
+				require.Equal(t, when == "before" || when == "while it leaves", first.held.timesConfirmed() > 0)
+				c.unlock(next)
+			})
+		})
+	}
+}
+
+// TestALockThatIsDeletedHasAllItsHoldsAskedAbout, because Redis may have had any of them.
+func TestALockThatIsDeletedHasAllItsHoldsAskedAbout(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		c.redis.swapHolder("a", first.held, nil)
+		require.Equal(t, granted, second.Try(t.Context()))
+		before := []int{first.held.timesConfirmed(), second.held.timesConfirmed()}
+		c.table.ConfirmHolds("a")
+		require.Equal(t, []int{before[0] + 1, before[1] + 1}, []int{first.held.timesConfirmed(), second.held.timesConfirmed()})
+		c.unlock(second.held)
+		c.unlock(first.held)
+	})
+}
+
 // TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold: the lock is handed to the waiter
 // just after it has checked that the client does not close.
 func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testing.T) {
