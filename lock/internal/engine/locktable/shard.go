@@ -105,12 +105,16 @@ func (s *shard[H]) ownLocked(name string, o owner.Owner, m Mode) (none H) {
 	return none
 }
 
-// replaceLocked makes next the hold of its name in the place of h, which has ended.
-func (s *shard[H]) replaceLocked(h, next H) {
-	if before := s.holds.set(next); before != h {
-		s.removeOlderLocked(h)
-		s.keepLocked(before)
+// replaceLocked makes next the hold of its name in the place of h, which has ended. If another hold of
+// the name came since, replaceLocked keeps and returns it, else it returns nil.
+func (s *shard[H]) replaceLocked(h, next H) (other H) {
+	before := s.holds.set(next)
+	if before == h {
+		return other
 	}
+	s.removeOlderLocked(h)
+	s.keepLocked(before)
+	return before
 }
 
 // keepLocked keeps h, which another hold has replaced, among the known holds. h may be nil. Redis has

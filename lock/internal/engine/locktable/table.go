@@ -272,12 +272,16 @@ func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	}
 	s.wakeCallersLocked(next)
 	before := s.heldLocked()
-	s.replaceLocked(h, next)
+	other := s.replaceLocked(h, next)
 	s.changedLocked(before)
 	s.handedLocked(h, w, next)
 	doubtful := h.IsDoubtful()
 	s.mu.Unlock()
-	if doubtful {
+	var none H
+	if other != none { // one of them is not in Redis any more, as in Adopt
+		other.Confirm()
+	}
+	if other != none || doubtful {
 		next.Confirm()
 	}
 	t.catchUp(next)

@@ -340,6 +340,33 @@ func TestAHoldWhoseLockWasDeletedIsAskedAboutWhoeverHasIt(t *testing.T) {
 	}
 }
 
+// TestAHoldThatIsHandedOverBesideAnotherIsAskedAbout: the key was deleted, and a try of another call has taken
+// the lock since the last Unlock of the hold began. Redis has at most one of the two.
+func TestAHoldThatIsHandedOverBesideAnotherIsAskedAbout(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		play(t, func(t *testing.T, c *client) {
+			first, second, third := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}, &take{c: c, name: "a", as: ownerOf(3)}
+			require.NoError(t, first.run(t.Context(), Request{}))
+			got := second.begin(t.Context(), Request{})
+			first.held.set(&first.held.leaving)
+			n := c.table.Leaving(first.held)
+			next := &fakeHold{name: "a", owner: second.as, past: new(Past)}
+			if beside {
+				c.redis.swapHolder("a", first.held, nil)
+				require.Equal(t, granted, third.Try(t.Context()))
+			}
+			c.table.Deliver(first.held, n.Next, next)
+			require.NoError(t, <-got)
+			require.Equal(t, beside, next.timesConfirmed() > 0)
+			if beside {
+				require.NotZero(t, third.held.timesConfirmed())
+				c.unlock(third.held)
+			}
+			c.unlock(next)
+		})
+	}
+}
+
 // TestALockThatIsDeletedHasAllItsHoldsAskedAbout, because Redis may have had any of them.
 func TestALockThatIsDeletedHasAllItsHoldsAskedAbout(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
