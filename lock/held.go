@@ -112,13 +112,13 @@ func (x *Held) Unlock(ctx context.Context) error { return x.in().Unlock(ctx) }
 // 100 ms to 30 days. It never shortens the lease. Use Extend for holds of
 // LockFor; the client renews holds of Lock anyway. Extend repeats its request
 // after an unknown outcome until ctx or the hold ends. *LostError: the lock is
-// lost. ErrNotHeld: this Held was unlocked. If ctx ends while Extend waits for
-// the answer to another request of this hold, nothing was sent, and the error is
-// ctx.Err() and not ErrUnknown. While Extend runs, other calls wait for it that
-// need a request of this hold: Guard and Lock until their contexts end, TryLock
-// for Config.IOTimeout at most, and Unlock for Config.UnlockTimeout at most. If
-// the lock is renewed, and d from now is beyond the end of Config.MaxHold, Extend
-// returns an error and changes nothing.
+// lost. ErrNotHeld: this Held was unlocked. If ctx has ended before, or ends
+// while Extend waits for the answer to another request of this hold, nothing was
+// sent, and the error is ctx.Err() and not ErrUnknown. While Extend runs, other
+// calls wait for it that need a request of this hold: Guard and Lock until their
+// contexts end, TryLock for Config.IOTimeout at most, and Unlock for
+// Config.UnlockTimeout at most. If the lock is renewed, and d from now is beyond
+// the end of Config.MaxHold, Extend returns an error and changes nothing.
 func (x *Held) Extend(ctx context.Context, d time.Duration) error { return x.in().Extend(ctx, d) }
 
 // Guard runs one Redis command if this hold has the lock in Redis at that
@@ -135,8 +135,8 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error { return x.in(
 // The requests of one hold are sent one after the other. The next request is
 // sent when the last one was answered. After ErrUnknown, the next request is
 // sent when the last one cannot run any more, which is about Config.IOTimeout
-// later, if the server tells its time. If ctx ends during this wait, nothing was
-// run, and the error is ctx.Err() and not ErrUnknown.
+// later, if the server tells its time. If ctx ends during this wait, or has ended
+// before, nothing was run, and the error is ctx.Err() and not ErrUnknown.
 //
 // The answer may have 16 MiB and about a million elements. If a larger answer
 // comes over a connection that this library has dialled (see Open), the client

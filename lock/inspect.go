@@ -14,6 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/engine/hold"
 	"github.com/wheellock/wheellock/lock/internal/engine/owner"
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
@@ -162,7 +163,8 @@ const forceTries = 16
 // the next hold of the same Java thread.
 //
 // If ForceUnlock fails after it has deleted some of very many holds, it returns true
-// with the error. ErrUnknown: these or others may have been deleted.
+// with the error. ErrUnknown: these or others may have been deleted. If ctx has
+// ended before, nothing is sent, and the error is ctx.Err().
 //
 // ErrNotALock: the key is not a lock's hash, or is the lock of another library
 // (Info.Foreign). ForceUnlock leaves such a key as it is.
@@ -174,6 +176,9 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 			m.confirmHolds()
 		}
 	}()
+	if wait.Ended(ctx) != nil {
+		return false, newWaitError(ctx, m.name, nil)
+	}
 	for tries := 0; tries < forceTries; tries++ {
 		reply, err := m.c.read(ctx, "force", m.name, wire.Inspect(m.name))
 		if err != nil {
@@ -231,8 +236,12 @@ func (c *Client) read(ctx context.Context, op, name string, call wire.Call) (any
 }
 
 // ask sends a call that needs no hold, once, and returns its answer. The call's key is name, or
-// another key that belongs to it.
+// another key that belongs to it. If ctx has ended, ask sends nothing, because the call may change
+// something.
 func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any, error) {
+	if wait.Ended(ctx) != nil {
+		return nil, newWaitError(ctx, name, nil)
+	}
 	reply, o := c.askTimes(ctx, 1, op, name, call)
 	return reply, c.errors.Of(ctx, name, o)
 }

@@ -207,14 +207,11 @@ func (a semaphoreAcquire) Refusal(time.Duration) wire.Outcome {
 }
 
 // Drain takes all free permits and returns their number. If it returns an error,
-// the client gives back permits that were taken, as with Acquire. This is
-// Redisson's drainPermits.
+// the client gives back permits that were taken, as with Acquire. If ctx has
+// ended before, nothing is sent. This is Redisson's drainPermits.
 func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
-	if err := s.c.checkName(s.name); err != nil {
+	if err := s.c.admit(ctx, s.name, nil); err != nil {
 		return 0, err
-	}
-	if !s.c.table.Begin(s.name, true) {
-		return 0, closedError(s.name)
 	}
 	defer s.c.table.End(s.name)
 	ctx, cancel := context.WithTimeout(wait.Sound(ctx), s.c.cfg.UnlockTimeout)

@@ -20,7 +20,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 	}
 	h := x.h
 	if err := h.enter(ctx); err != nil {
-		return fmt.Errorf("lock: extend of %q was not sent: %w: try again", h.name, &busyError{err})
+		return fmt.Errorf("lock: extend of %q was not sent: %w: try again", h.name, err)
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()
@@ -114,7 +114,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool, l
 			ctx = limited
 		}
 		if err := h.enter(ctx); err != nil {
-			return nil, wire.Failure(fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, &busyError{err}))
+			return nil, wire.Failure(fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, err))
 		}
 	}
 	var a pipe.Answer
@@ -175,7 +175,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 		return nil, fmt.Errorf("lock: guard of %q: not available for permits, which several holders share: guard with a Mutex", h.name)
 	}
 	if err := h.enter(ctx); err != nil {
-		return nil, fmt.Errorf("lock: guard of %q was not run: %w: try again", h.name, &busyError{err})
+		return nil, fmt.Errorf("lock: guard of %q was not run: %w: try again", h.name, err)
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()

@@ -18,14 +18,19 @@ import (
 // the hold is sent, so that an old count or an old Guard never overtakes a later one. Only
 // the release is sent, because a script after it finds no field.
 
-// enter waits for the hold's turn, and until none of its requests is open.
+// enter waits for the hold's turn, and until none of its requests is open. If ctx ends during the
+// wait, the error is a busyError. If ctx has ended before, enter returns its error, because a caller
+// that leaves would not learn what its request has changed.
 func (h *Hold) enter(ctx context.Context) error {
+	if err := wait.Ended(ctx); err != nil {
+		return err
+	}
 	for {
 		h.mu.Lock()
 		err := h.enterReleaseLocked(ctx)
 		h.mu.Unlock()
 		if err != nil {
-			return err
+			return &busyError{err}
 		}
 		left := h.openFor()
 		if left <= 0 {
@@ -33,7 +38,7 @@ func (h *Hold) enter(ctx context.Context) error {
 		}
 		h.endTurn()
 		if err := wait.Pause(ctx, nil, left); err != nil {
-			return err
+			return &busyError{err}
 		}
 	}
 }
