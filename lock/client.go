@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,8 +73,10 @@ type Client struct {
 	closed       atomic.Bool         // Close has begun
 	incarnations quorum.Incarnations // of the client's server; for a RedLock with a member on that server
 
-	releasing            sync.Once // releases the locks that are still held, see Config.ReleaseOnClose
-	released, unreleased int       // the numbers of locks; written only in releasing
+	gaveUp               atomic.Bool   // a Close has ended its wait for the holders; never false again
+	givenUp              chan struct{} // closed when giveUp has ended
+	endOfWait            error         // why that Close did; immutable once givenUp is closed
+	released, unreleased int           // the numbers of locks that were held then; immutable once givenUp is closed
 }
 
 // New returns a Client for the one server that pool dials, or one error with
@@ -123,7 +124,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 		return nil, err
 	}
 	host, _ := os.Hostname() // without one there is no label
-	c := &Client{cfg: cfg, id: owner.NewID(cfg.label(host)), closing: make(chan struct{}), random: wait.Random(cfg.Rand)}
+	c := &Client{cfg: cfg, id: owner.NewID(cfg.label(host)), closing: make(chan struct{}), givenUp: make(chan struct{}), random: wait.Random(cfg.Rand)}
 	logger := record.New(cfg.Logger)
 	c.telling = newTelling(cfg, logger, c.id, &c.cast)
 	watchdog, err := renewal.New(cfg.renewal(c.telling))

@@ -31,7 +31,8 @@ import (
 // Close returns ctx.Err() (errors.Is) if locks were still held when ctx ended,
 // or if calls were still under way. The error says how many locks there were
 // and what became of them. A lock whose release was not confirmed counts as not
-// released.
+// released. Any other Close of the client that returns after that, or waits
+// meanwhile, returns the same, even if its own ctx has not ended.
 //
 // At last, Close waits until Hooks.Lost, Hooks.Renewed and Config.Logger have
 // been called for everything that happened, and have returned. If one of them
@@ -63,7 +64,12 @@ func (c *Client) Close(ctx context.Context) error {
 		limit = context.WithoutCancel(ctx) // holds.Close itself ends after Config.UnlockTimeout
 	}
 	var left error
+	if c.gaveUp.Load() { // so nobody may have unlocked
+		<-c.givenUp
+		left = c.heldError(c.endOfWait, "")
+	}
 	switch n := c.holds.Close(limit); {
+	case left != nil:
 	case n == 0 || !c.cfg.ReleaseOnClose:
 	case wait.Ended(ctx) == nil:
 		left = fmt.Errorf("lock: closed with no lock held, and %d requests were not answered within Config.UnlockTimeout, whose locks are left to their TTL: find out why Redis does not answer", n)
@@ -105,12 +111,15 @@ func (c *Client) awaitUser(ctx context.Context) error {
 // endHeld closes c while locks are still held, or calls are under way, because ctx has ended. It returns
 // the error of Close.
 func (c *Client) endHeld(ctx context.Context) error {
-	held, fate, hint, open := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose", ""
+	if c.gaveUp.Swap(true) {
+		<-c.givenUp // another Close releases the locks, and the client must not end meanwhile
+	} else {
+		c.giveUp(wait.Ended(ctx))
+	}
+	open := ""
 	if !c.cfg.ReleaseOnClose {
 		c.holds.Close(ctx)
 	} else {
-		// A Close that runs at the same time waits for this one, and so does not end the client meanwhile.
-		c.releasing.Do(func() { c.released, c.unreleased = c.holds.ReleaseAll() })
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.UnlockTimeout)
 		defer cancel()
 		select {
@@ -120,12 +129,34 @@ func (c *Client) endHeld(ctx context.Context) error {
 		if n := c.holds.Close(last); n > 0 {
 			open = fmt.Sprintf(", and %d requests were not answered, whose locks are left to their TTL", n)
 		}
-		held = c.released + c.unreleased
+	}
+	return c.heldError(wait.Ended(ctx), open)
+}
+
+// giveUp counts the locks that are still held when a Close ends its wait because of why. With
+// Config.ReleaseOnClose it releases them. From then on another Close that waits cannot tell the end of these
+// locks from an Unlock. So it looks at gaveUp, which is set before.
+func (c *Client) giveUp(why error) {
+	defer close(c.givenUp)
+	c.endOfWait = why
+	if c.cfg.ReleaseOnClose {
+		c.released, c.unreleased = c.holds.ReleaseAll()
+	} else {
+		c.unreleased = c.Stats().Held
+	}
+}
+
+// heldError is the error of a Close that has not waited for all Unlocks because of why. open says what else
+// is left. heldError is called after giveUp.
+func (c *Client) heldError(why error, open string) error {
+	held := c.released + c.unreleased
+	fate, hint := ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
+	if c.cfg.ReleaseOnClose {
 		fate = fmt.Sprintf(": %d were released, %d are left to their TTL", c.released, c.unreleased)
 		hint = ", or give Close more time"
 	}
 	if held == 0 {
-		return fmt.Errorf("lock: closed with no lock held, but while calls were under way%s: %w: give Close more time", open, wait.Ended(ctx))
+		return fmt.Errorf("lock: closed with no lock held, but while calls were under way%s: %w: give Close more time", open, why)
 	}
-	return fmt.Errorf("lock: closed with %d locks held%s%s: %w: unlock when Held.Done is closed%s", held, fate, open, wait.Ended(ctx), hint)
+	return fmt.Errorf("lock: closed with %d locks held%s%s: %w: unlock when Held.Done is closed%s", held, fate, open, why, hint)
 }

@@ -142,6 +142,52 @@ func TestTwoClosesReleaseTogether(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, t.Name()))
 }
 
+// TestACloseThatWaitsSaysThatAnotherHasGivenUp. To the first one it looks as if all holders had unlocked.
+func TestACloseThatWaitsSaysThatAnotherHasGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, w := range map[string]struct {
+		release, silent bool
+		want            string
+	}{
+		"left to their TTL":      {want: "lock: closed with 2 locks held, which are left to their TTL: context canceled: unlock when"},
+		"released":               {release: true, want: "lock: closed with 2 locks held: 2 were released, 0 are left to their TTL: context canceled: unlock when"},
+		"by a silent server":     {release: true, silent: true, want: "lock: closed with 2 locks held: 0 were released, 2 are left to their TTL: context canceled: unlock when"},
+		"and a server is silent": {silent: true, want: "lock: closed with 2 locks held, which are left to their TTL: context canceled: unlock when"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				c := srv.Client(lock.Config{Lease: time.Hour, ReleaseOnClose: w.release})
+				for _, name := range fixture.Names("n:", 2) {
+					_, err := c.Mutex(name).Lock(t.Context())
+					require.NoError(t, err)
+				}
+				if w.silent {
+					srv.Pause()
+					defer srv.Resume()
+				}
+				waits := make(chan error, 1)
+				go func() { waits <- c.Close(context.Background()) }()
+				synctest.Wait()
+				require.Empty(t, waits)
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				both := make(chan error, 2)
+				for range 2 {
+					go func() { both <- c.Close(ctx) }()
+				}
+				for range 2 {
+					err := <-both
+					require.ErrorContains(t, err, w.want)
+					require.ErrorIs(t, err, context.Canceled)
+				}
+				require.ErrorContains(t, <-waits, w.want)
+				require.ErrorContains(t, c.Close(context.Background()), w.want, "later, too")
+			})
+		})
+	}
+}
+
 // TestCloseWithoutLocksSaysWhatItWaitedFor: a call whose request is not answered.
 func TestCloseWithoutLocksSaysWhatItWaitedFor(t *testing.T) {
 	s := onRedis(t)
