@@ -31,8 +31,8 @@ import (
 // Close returns ctx.Err() (errors.Is) if locks were still held when ctx ended,
 // or if calls were still under way. The error says how many locks there were
 // and what became of them. A lock whose release was not confirmed counts as not
-// released. Any other Close of the client that returns after that, or waits
-// meanwhile, returns the same, even if its own ctx has not ended.
+// released. Another Close that waits meanwhile returns the same, even if its own
+// ctx has not ended. A Close that begins afterwards does not say it again.
 //
 // At last, Close waits until Hooks.Lost, Hooks.Renewed and Config.Logger have
 // been called for everything that happened, and have returned. If one of them
@@ -46,6 +46,7 @@ import (
 // function without a context ends by its own timeouts. Close may be called
 // twice and from many goroutines.
 func (c *Client) Close(ctx context.Context) error {
+	isLater := wait.Closed(c.givenUp)
 	if !c.closed.Swap(true) {
 		close(c.closing)
 		c.holds.BeginClose()
@@ -64,7 +65,7 @@ func (c *Client) Close(ctx context.Context) error {
 		limit = context.WithoutCancel(ctx) // holds.Close itself ends after Config.UnlockTimeout
 	}
 	var left error
-	if c.gaveUp.Load() { // so nobody may have unlocked
+	if c.gaveUp.Load() && !isLater { // so nobody may have unlocked
 		<-c.givenUp
 		left = c.heldError(c.endOfWait, "")
 	}
