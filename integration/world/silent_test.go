@@ -111,6 +111,37 @@ func TestManyUnlocksWaitForASilentServerOnce(t *testing.T) {
 	})
 }
 
+// TestManyUnlocksAgainWaitForASilentServerOnce: each lock is held twice. The first round leaves every lock to
+// its last Held. In the second round the Unlock of the other Held asks nobody, and says nothing of the server.
+func TestManyUnlocksAgainWaitForASilentServerOnce(t *testing.T) {
+	fixture.SkipSlow(t)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := 10_000
+		if fixture.IsBrief() {
+			n = 3_000
+		}
+		srv := locktest.NewServer(t)
+		c := srv.Client(lock.Config{Lease: 10 * time.Minute})
+		ctx := lock.WithOwner(t.Context(), "owner")
+		var helds []*lock.Held // the two of a lock are neighbours
+		first, second := c.TryLockMany(ctx, fixture.Names("n:", n)), c.TryLockMany(ctx, fixture.Names("n:", n))
+		for i := range n {
+			require.NoError(t, errors.Join(first[i].Err, second[i].Err))
+			helds = append(helds, first[i].Held, second[i].Held)
+		}
+		srv.Pause()
+		defer srv.Resume()
+		released, unknown, other := outcomes(lock.UnlockMany(t.Context(), helds))
+		require.Equal(t, []int{0, 2 * n, 0}, []int{released, unknown, other})
+		time.Sleep(time.Minute) // the connections have failed, so the holds' turns have ended
+		began := time.Now()
+		released, unknown, other = outcomes(lock.UnlockMany(t.Context(), helds))
+		require.LessOrEqual(t, time.Since(began), 2*lock.DefaultUnlockTimeout)
+		require.Equal(t, []int{n, n, 0}, []int{released, unknown, other})
+	})
+}
+
 // TestCloseWaitsForReleasesThatAreUnknown, but not longer than its context or an UnlockTimeout.
 func TestCloseWaitsForReleasesThatAreUnknown(t *testing.T) {
 	t.Parallel()

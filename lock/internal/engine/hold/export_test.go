@@ -95,3 +95,12 @@ func FreezeLosses(x *Held) (free func()) { return x.h.k.FreezeLosses() }
 
 // CloseEngine closes what x's client holds.
 func CloseEngine(ctx context.Context, x *Held) (unanswered int) { return x.h.k.Close(ctx) }
+
+// TakeTurn makes it look as if another request of x's hold was not answered yet, until end is called.
+func TakeTurn(x *Held) (end func()) {
+	_ = x.h.enter(context.Background())
+	return x.h.endTurn
+}
+
+// UnlockWithin is Unlock of x that ends with ctx.
+func UnlockWithin(ctx context.Context, x *Held) error { return x.unlockWithin(ctx, nil) }

@@ -19,10 +19,11 @@ import (
 
 // endAnswer is the answer to the end of a hold.
 type endAnswer struct {
-	gone   bool         // neither the hold nor its successor was there
-	denied bool         // Redis refused a hand-over, and changed nothing; a plain release may still succeed
-	resent bool         // an earlier request went unanswered
-	open   orphans.Open // until when such a request may still be carried out
+	answered bool         // by Redis, but not with a refusal that should pass
+	gone     bool         // neither the hold nor its successor was there
+	denied   bool         // Redis refused a hand-over, and changed nothing; a plain release may still succeed
+	resent   bool         // an earlier request went unanswered
+	open     orphans.Open // until when such a request may still be carried out
 }
 
 // handOverOrRelease ends h on Redis. The caller has already released its lease. h is handed
@@ -139,7 +140,7 @@ func (k *Engine) releaseUnclaimed(h *Hold) {
 		defer h.k.Table.End(h.name)
 		ctx, cancel := context.WithTimeout(k.ctx, k.cfg.UnlockTimeout)
 		defer cancel()
-		_, _ = h.first.unlock(ctx, false)
+		_, _ = h.first.unlock(ctx, false, nil)
 	}))
 }
 
@@ -168,6 +169,7 @@ func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 	var r endAnswer
 	for try := 0; ; try++ {
 		a := send()
+		r.answered = a.Err == nil || pipe.Definite(a.Err)
 		if a.Err == nil {
 			return a, r, wire.Outcome{Result: wire.Granted}
 		}
@@ -176,7 +178,7 @@ func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		if errors.Is(a.Err, h.k.cfg.Closed) && r.resent {
 			o.Result = wire.Unknown
 		}
-		if pipe.Definite(a.Err) || errors.Is(a.Err, h.k.cfg.Closed) || refused && op == "handoff" {
+		if r.answered || errors.Is(a.Err, h.k.cfg.Closed) || refused && op == "handoff" {
 			return a, r, o
 		}
 		r.resent = r.resent || !a.Stamp.IsZero() || wait.Ended(ctx) != nil

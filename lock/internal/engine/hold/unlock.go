@@ -15,18 +15,18 @@ import (
 
 // Unlock ends x. lock.Held has the promise.
 func (x *Held) Unlock(ctx context.Context) error {
-	return x.unlockWithin(x.h.k.unlocks.Bound(ctx))
+	return x.unlockWithin(x.h.k.unlocks.Bound(ctx), nil)
 }
 
-// unlockWithin is Unlock that ends with ctx.
-func (x *Held) unlockWithin(ctx context.Context) error {
+// unlockWithin is Unlock that ends with ctx. It notes in s what Redis answers. s may be nil.
+func (x *Held) unlockWithin(ctx context.Context, s *answering) error {
 	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
 		return x.h.k.errors.NotHeld(x.h.name)
 	}
 	x.h.k.Table.Begin(x.h.name, false)
 	defer x.h.k.Table.End(x.h.name)
-	next, o := x.unlock(ctx, owed)
+	next, o := x.unlock(ctx, owed, s)
 	x.state.Store(next)
 	switch {
 	case o.Result == wire.Granted:
@@ -41,7 +41,7 @@ func (x *Held) unlockWithin(ctx context.Context) error {
 // waits for the hold's turn. If another request of the hold takes longer than ctx lasts, x is still
 // taken off the count. If x was the last Held, the client then releases the field. That also undoes
 // what the other request does when it arrives.
-func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outcome) {
+func (x *Held) unlock(ctx context.Context, owed bool, s *answering) (next uint32, o wire.Outcome) {
 	h := x.h
 	h.mu.Lock()
 	if w := x.watch; w != nil && !owed {
@@ -78,7 +78,7 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outco
 	case owed && left:
 		return isUnlocked, wire.Outcome{Result: wire.Granted} // the last Unlock has given this one back too
 	case left:
-		next, o = x.unlockLast(ctx, again, busy)
+		next, o = x.unlockLast(ctx, again, busy, s)
 		ended = next == isUnlocked
 		return next, o
 	case busy != nil:
@@ -86,7 +86,7 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outco
 	}
 	// It is off the count whatever Redis answers: scripts set the count, so the
 	// next one of this hold makes it right.
-	next, last, o = x.unlockOne(ctx, remaining)
+	next, last, o = x.unlockOne(ctx, remaining, s)
 	return next, o
 }
 
@@ -112,7 +112,7 @@ func busyRelease(err error) wire.Outcome {
 	return wire.Outcome{Result: wire.Unknown, Op: "release", Cause: &busyError{err}}
 }
 
-func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last pipe.Answer, o wire.Outcome) {
+func (x *Held) unlockOne(ctx context.Context, remaining int, s *answering) (next uint32, last pipe.Answer, o wire.Outcome) {
 	h := x.h
 	// An open request may set another count, so this one waits. It keeps its turn meanwhile, so a
 	// release of the whole hold waits for it, but not for longer.
@@ -122,7 +122,8 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 	// The least lease is enough, because no script lowers a TTL. So the remaining Helds keep
 	// their lease.
 	cmd := reenterCall(h.kind, h.name, h.field(), int32(remaining), renewal.MinTTL)
-	a, _, o := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
+	a, r, o := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
+	s.note(r)
 	n, ok := a.Reply.Number()
 	switch {
 	case a.Err != nil:
@@ -138,7 +139,7 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 // unlockLast is the rest of unlock for the last Held of a hold. again says that an earlier call
 // ended with an unknown outcome. busy says why no script of the hold may be sent. It is nil if one
 // may be sent.
-func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, wire.Outcome) {
+func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answering) (uint32, wire.Outcome) {
 	h := x.h
 	k := h.k
 	var n succession
@@ -156,6 +157,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	var o wire.Outcome
 	if busy == nil {
 		r, o = k.handOverOrRelease(ctx, h, n)
+		s.note(r) // not after the hooks, which may be slow
 	} else {
 		o = busyRelease(busy)
 		k.Table.Forget(h)
@@ -198,16 +200,23 @@ func (h *Hold) reportReleased(ctx context.Context, err error) {
 }
 
 // Unlocks is many calls of Unlock that belong together. A server that answers none of them for
-// the time that one may take counts as silent, and later calls do not wait for it. The zero
-// Unlocks works. All methods are safe for concurrent use.
+// the time that one may take counts as silent, and later calls do not wait for it. A call that ends
+// without Redis says nothing about the server. The zero Unlocks works. All methods are safe for concurrent use.
 type Unlocks struct {
 	servers sync.Map // by network.Server: *answering
 }
 
 // answering records whether a server answers.
 type answering struct {
-	answers atomic.Uint64 // calls that ended well
+	answers atomic.Uint64 // of Redis, whatever it has answered
 	silent  atomic.Bool   // stays so
+}
+
+// note counts the answer that ended a call.
+func (s *answering) note(r endAnswer) {
+	if s != nil && r.answered {
+		s.answers.Add(1)
+	}
 }
 
 // Server returns the server that has x now. Servers can be compared.
@@ -225,11 +234,8 @@ func (u *Unlocks) Unlock(ctx context.Context, x *Held) error {
 		defer cancel()
 		ctx = over
 	}
-	err := x.unlockWithin(ctx)
-	switch {
-	case err == nil:
-		s.answers.Add(1)
-	case wait.Ended(ctx) != nil && s.answers.Load() == before:
+	err := x.unlockWithin(ctx, s)
+	if wait.Ended(ctx) != nil && s.answers.Load() == before {
 		s.silent.Store(true)
 	}
 	return err
