@@ -99,7 +99,8 @@ func (x *Held) Context(parent context.Context) context.Context { return x.in().C
 //     100 ms ago.
 //   - ErrNotHeld: this Held was unlocked before.
 //   - ErrLost: the lock had been lost (P9). If the hold's field is still in Redis,
-//     Unlock removes it.
+//     Unlock removes it, unless Close has ended: then the field stays until its
+//     TTL has passed.
 //   - ErrUnknown: Redis did not answer this request within
 //     Config.UnlockTimeout, or did not answer an earlier request of the same
 //     hold, for which Unlock waits. This Held counts as given back all the same.
