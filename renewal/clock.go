@@ -216,7 +216,6 @@ func (ln *Lane) correctTimers() {
 	}
 	now := ln.dog.now()
 	for _, g := range ln.groupsLocked() {
-		g.armed = never
 		g.armLocked(now)
 	}
 }

@@ -402,6 +402,29 @@ func TestAHoldDuringAComparisonOfTheClocksDelaysNoCorrection(t *testing.T) {
 	})
 }
 
+// TestALeaseIsToldInTimeThoughAnOlderOneWasArmedBeforeASleep: both end in the same window, so they share a
+// timer, and the sleep made that late.
+func TestALeaseIsToldInTimeThoughAnOlderOneWasArmedBeforeASleep(t *testing.T) {
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
+		s.hold(t, ln, fixedFor(leaseFor(w, time.Minute+250*time.Millisecond)))
+		s.suspend(time.Minute)
+		h := s.hold(t, ln, fixedFor(leaseFor(w, 260*time.Millisecond)))
+		end := h.lease.Deadline()
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []renewal.Reason{renewal.Expired}, h.reasons())
+		require.LessOrEqual(t, h.toldAt().Sub(end), w.Config().Tick)
+	})
+}
+
+// leaseFor returns the lease that is trusted for d, to a millisecond.
+func leaseFor(w *renewal.Watchdog, d time.Duration) time.Duration {
+	ttl := d
+	for ttl-w.Margin(ttl) < d {
+		ttl += time.Millisecond
+	}
+	return ttl
+}
+
 // TestALeaseThatIsMovedDuringAComparisonKeepsTheClockRunning: the lease leaves a lane that is not counted
 // yet for one that is.
 func TestALeaseThatIsMovedDuringAComparisonKeepsTheClockRunning(t *testing.T) {

@@ -22,16 +22,17 @@ const (
 // of trust of its leases, whichever is first. A batch also has a group, so trust is
 // watched while I/O is slow. The lane's lock guards the fields.
 type group struct {
-	timer  wheel.Timer // armed for the earlier of due (while waiting or queued) and trust
-	lane   *Lane       // immutable
-	batch  *Batch      // immutable; nil except in the group of a Batch
-	window int64       // the key in Lane.windows or Lane.fixed
-	due    instant     // when the leases are due; while queued, when all dispatchers are woken for the group
-	trust  instant     // lower bound of the leases' ends of trust
-	armed  instant     // the time for which timer is armed; never if it is not armed
-	leases []*Lease    // nil where a lease has left a batch
-	live   int         // leases that are not nil
-	place  int         // the index in Lane.queue while queued
+	timer  wheel.Timer   // armed for the earlier of due (while waiting or queued) and trust
+	lane   *Lane         // immutable
+	batch  *Batch        // immutable; nil except in the group of a Batch
+	window int64         // the key in Lane.windows or Lane.fixed
+	due    instant       // when the leases are due; while queued, when all dispatchers are woken for the group
+	trust  instant       // lower bound of the leases' ends of trust
+	armed  instant       // the time for which timer is armed; never if it is not armed
+	slept  time.Duration // epoch.slept when timer was armed; with another one it fires at another time
+	leases []*Lease      // nil where a lease has left a batch
+	live   int           // leases that are not nil
+	place  int           // the index in Lane.queue while queued
 	// limit is 0 as a rule. If the leases failed together before, it is the most of them that
 	// one batch may have, and such a batch has no leases of other groups.
 	limit  int
@@ -84,10 +85,11 @@ func (g *group) wakeLocked() instant {
 }
 
 // armLocked moves the timer if it is not armed early enough. A timer that is
-// armed too early is left alone: its visit finds nothing and arms it again.
+// armed too early is left alone: its visit finds nothing and arms it again. A timer that was
+// armed before the machine was suspended is late by that time.
 func (g *group) armLocked(now instant) {
-	at := g.wakeLocked()
-	if at >= g.armed {
+	at, slept := g.wakeLocked(), g.lane.dog.epoch.Load().slept
+	if at == never || at >= g.armed && slept == g.slept {
 		return
 	}
 	half := instant(g.lane.dog.cfg.Tick / 2)
@@ -101,7 +103,7 @@ func (g *group) armLocked(now instant) {
 		if !g.setTimer(d) { // the wheel was stopped, and then Close tells every owner
 			return
 		}
-		g.armed = at
+		g.armed, g.slept = at, slept
 		// If the process has stood still since now was read, the timer is late by that time.
 		read := now
 		if now = g.lane.dog.nowAwake(); now-read <= half || read >= at {
