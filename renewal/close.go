@@ -107,7 +107,8 @@ func (ln *Lane) close() (gone []*Lease, writing []untold) {
 	defer ln.mu.Unlock()
 	ln.closed = true
 	ln.work.Broadcast()
-	for _, g := range ln.groupsLocked() {
+	groups := ln.groupsLocked()
+	for _, g := range groups {
 		var lost []*Lease
 		end := never
 		for i := len(g.leases) - 1; i >= 0; i-- {
@@ -128,6 +129,9 @@ func (ln *Lane) close() (gone []*Lease, writing []untold) {
 		} else {
 			gone = append(gone, lost...)
 		}
+	}
+	for _, g := range append(groups, ln.spare...) { // else the wheel keeps the lane until their timers have fired
+		g.disarmLocked()
 	}
 	return gone, writing
 }

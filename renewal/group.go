@@ -10,7 +10,7 @@ import (
 type kind uint8
 
 const (
-	spare   kind = iota // in Lane.spare, empty; to waiting, fixed or queued
+	spare   kind = iota // empty, and in Lane.spare unless that is full; to waiting, fixed or queued
 	waiting             // in Lane.windows; to queued when due
 	queued              // in Lane.queue until its last lease is taken
 	inBatch             // the group of a Batch, always
@@ -22,7 +22,7 @@ const (
 // of trust of its leases, whichever is first. A batch also has a group, so trust is
 // watched while I/O is slow. The lane's lock guards the fields.
 type group struct {
-	timer  wheel.Timer   // armed for the earlier of due (while waiting or queued) and trust
+	timer  wheel.Timer   // armed for the earlier of due (while waiting or queued) and trust; while spare, as it was before
 	lane   *Lane         // immutable
 	batch  *Batch        // immutable; nil except in the group of a Batch
 	window int64         // the key in Lane.windows or Lane.fixed
@@ -123,12 +123,11 @@ func (g *group) setTimer(d time.Duration) bool {
 	return g.timed
 }
 
-// disarmLocked stops the timer.
+// disarmLocked stops the timer. It may be armed though armed is never: if it was armed again after it had
+// fired, and then its visit came.
 func (g *group) disarmLocked() {
-	if g.armed != never {
-		g.timer.Stop()
-		g.armed = never
-	}
+	g.timer.Stop()
+	g.armed = never
 }
 
 // endedLocked ends the leases whose trust is over at now as lost, appends them to

@@ -161,8 +161,11 @@ func (ln *Lane) newGroupLocked(k kind) *group {
 	return g
 }
 
-// dropGroupLocked forgets a group that has become empty.
+// dropGroupLocked forgets a group that has become empty. If the group is kept, its timer usually stays
+// armed, because a lease that is taken and soon released leaves an empty group, and the next lease needs
+// the timer for the same moment. If no lease comes, the timer fires once for nothing.
 func (ln *Lane) dropGroupLocked(g *group) {
+	isArmedSoon := g.kind == queued // for the case that a dispatcher hangs
 	switch g.kind {
 	case waiting:
 		delete(ln.windows, g.window)
@@ -171,10 +174,13 @@ func (ln *Lane) dropGroupLocked(g *group) {
 	case queued:
 		ln.queue.remove(g)
 	}
-	g.disarmLocked()
 	g.kind = spare
-	if len(ln.spare) < maxSpare {
+	isKept := len(ln.spare) < maxSpare
+	if isKept {
 		ln.spare = append(ln.spare, g)
+	}
+	if isArmedSoon || !isKept {
+		g.disarmLocked()
 	}
 }
 
