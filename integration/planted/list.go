@@ -612,6 +612,20 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./renewal", run: "^TestAHoldDuringAComparisonOfTheClocksDelaysNoCorrection$"}},
 	},
 	{
+		name: "timer-from-before-a-sleep-is-in-time", file: "renewal/group.go",
+		breaks: "a lock that is taken after a suspension relies on a timer that was armed before, so its holder is told too late",
+		before: "at >= g.armed && slept == g.slept {\n",
+		after:  "at >= g.armed && slept >= 0 {\n",
+		tests:  []tests{{pkg: "./renewal", run: "^TestALeaseIsToldInTimeThoughAnOlderOneWasArmedBeforeASleep$"}},
+	},
+	{
+		name: "closed-lane-leaves-its-timers", file: "renewal/close.go",
+		breaks: "the lane of a server that is gone stays in memory for up to the longest lease that it had",
+		before: "\tfor _, g := range append(groups, ln.spare...) {",
+		after:  "\tfor _, g := range groups {",
+		tests:  []tests{{pkg: "./renewal", run: "^TestAClosedLaneLeavesNoTimer$"}},
+	},
+	{
 		name: "fired-timers-are-held-on-to", file: "wheel/fire.go",
 		breaks: "the driver keeps a reference to timers that have fired",
 		before: "s.due[i].timer = nil // the",
