@@ -168,14 +168,15 @@ func TestACloseThatWaitsSaysThatAnotherHasGivenUp(t *testing.T) {
 				}
 				waits := make(chan error, 1)
 				go func() { waits <- c.Close(context.Background()) }()
-				synctest.Wait()
-				require.Empty(t, waits)
 				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
 				both := make(chan error, 2)
 				for range 2 {
 					go func() { both <- c.Close(ctx) }()
 				}
+				synctest.Wait()
+				require.Empty(t, waits)
+				require.Empty(t, both)
+				cancel()
 				for range 2 {
 					err := <-both
 					require.ErrorContains(t, err, w.want)
