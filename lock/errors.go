@@ -96,27 +96,27 @@ func onOneLine(err error) string {
 	return strings.Join(lines, "; ")
 }
 
-// refusal is a sentinel with the name of the lock and what to do.
-type refusal struct {
+// namedSentinel is a sentinel with the name of the lock and what to do.
+type namedSentinel struct {
 	sentinel error
 	name     string
 	happened string
 	advice   string
 }
 
-func (e *refusal) Error() string { return textOf(e) }
-func (e *refusal) Unwrap() error { return e.sentinel }
-func (e *refusal) what() string  { return fmt.Sprintf("%q: %s", e.name, e.happened) }
-func (e *refusal) hint() string  { return e.advice }
+func (e *namedSentinel) Error() string { return textOf(e) }
+func (e *namedSentinel) Unwrap() error { return e.sentinel }
+func (e *namedSentinel) what() string  { return fmt.Sprintf("%q: %s", e.name, e.happened) }
+func (e *namedSentinel) hint() string  { return e.advice }
 
 // closedError is ErrClosed with the name of the lock.
 func closedError(name string) error {
-	return &refusal{ErrClosed, name, "the client is closed", "make a new client"}
+	return &namedSentinel{ErrClosed, name, "the client is closed", "make a new client"}
 }
 
 // notHeldError is ErrNotHeld with the name of the lock.
 func notHeldError(name string) error {
-	return &refusal{ErrNotHeld, name, "this Held was already unlocked", "call Unlock once per Lock, and do not use the Held afterwards"}
+	return &namedSentinel{ErrNotHeld, name, "this Held was already unlocked", "call Unlock once per Lock, and do not use the Held afterwards"}
 }
 
 // HeldError says that another owner holds the lock. errors.Is(err,
@@ -156,7 +156,7 @@ func (e *HeldError) what() string {
 
 func (e *HeldError) hint() string { return e.advice(tryLater) }
 
-func (e *HeldError) waited() string { return e.advice(moreTime) }
+func (e *HeldError) adviceAfterWait() string { return e.advice(moreTime) }
 
 // advice returns wait, which is to try again or to wait longer, or what is better than that.
 func (e *HeldError) advice(wait string) string {
@@ -405,8 +405,8 @@ func (e *waitError) Error() string {
 	texts := make([]string, len(e.errs))
 	for i, err := range e.errs {
 		texts[i] = strings.TrimPrefix(onOneLine(err), "lock: ")
-		if last, ok := err.(interface{ waited() string }); ok {
-			texts[i] = whatOf(err) + ": " + last.waited()
+		if last, ok := err.(interface{ adviceAfterWait() string }); ok {
+			texts[i] = whatOf(err) + ": " + last.adviceAfterWait()
 		}
 	}
 	return fmt.Sprintf("lock: waiting for %q: %s", e.name, strings.Join(texts, ": "))

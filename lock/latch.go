@@ -40,11 +40,11 @@ func (l *CountDownLatch) channel() any {
 // errShut is the error about a latch that is closed.
 type errShut struct{}
 
-func (e errShut) Error() string      { return textOf(e) }
-func (errShut) what() string         { return "the latch is closed" }
-func (errShut) hint() string         { return "" }
-func (errShut) waited() string       { return "count it down, or give Wait more time" }
-func (errShut) Is(target error) bool { return target == ErrNotAcquired }
+func (e errShut) Error() string         { return textOf(e) }
+func (errShut) what() string            { return "the latch is closed" }
+func (errShut) hint() string            { return "" }
+func (errShut) adviceAfterWait() string { return "count it down, or give Wait more time" }
+func (errShut) Is(target error) bool    { return target == ErrNotAcquired }
 
 // TrySet closes the latch with a count of n, from 1 to 2^31-1, if the latch is
 // open, and reports whether it did that. This is Redisson's trySetCount. Errors

@@ -58,10 +58,10 @@ type multiHold struct {
 
 // States of a MultiHeld.
 const (
-	isHeld      uint32 = iota // to isUnlocking in Unlock
-	isUnlocking               // to isUnlocked, or to isLeft
-	isUnlocked                // terminal
-	isLeft                    // after an Unlock that was not answered; to isUnlocking by the next one
+	isHeld       uint32 = iota // to isUnlocking in Unlock
+	isUnlocking                // to isUnlocked, or to isUnanswered
+	isUnlocked                 // terminal
+	isUnanswered               // after an Unlock that was not answered; to isUnlocking by the next one
 )
 
 // Valid reports whether enough members are held now: not unlocked, not lost,
@@ -169,7 +169,7 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 // this MultiHeld was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	x.mustBeMade()
-	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
+	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isUnanswered, isUnlocking) {
 		return notHeldError(x.currentParts()[0].Hold.Name())
 	}
 	x.mu.Lock()
@@ -190,7 +190,7 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 		lost = nil
 	}
 	if len(open) > 0 {
-		x.state.Store(isLeft)
+		x.state.Store(isUnanswered)
 	} else {
 		x.state.Store(isUnlocked)
 	}

@@ -54,7 +54,7 @@ func (e *QuorumError) hint() string {
 	return "check that a quorum of the servers answers, and try again"
 }
 
-func (e *QuorumError) waited() string {
+func (e *QuorumError) adviceAfterWait() string {
 	if hint := e.hint(); hint != tryLater {
 		return hint
 	}

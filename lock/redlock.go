@@ -183,6 +183,15 @@ func (r *RedLock) Do(ctx context.Context, f func(ctx context.Context, held *Mult
 // different speeds. The formula is from the Redlock algorithm.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
+const (
+	// voteShare and lateShare are the parts of a lease that is not renewed which an attempt may spend: a
+	// tenth on all votes, and a twentieth on the votes that come after a quorum. The rest is for the work.
+	voteShare, lateShare = 10, 20
+	// silentTime is how long an attempt waits, beyond the time that the others took, for a member that did
+	// not answer lately.
+	silentTime = 5 * time.Millisecond
+)
+
 // askAll asks every member at once.
 func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*MultiHeld, error) {
 	ask, cancel := context.WithTimeout(wait.Sound(ctx), r.cfg.MemberTimeout)
@@ -198,10 +207,10 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	for range r.members {
 		y.Add(<-ballots)
 		if !elected && !t.Renewed && y.Count(quorum.Yes) >= r.need {
-			// Most of a lease that is not renewed is for the work. The others may be a little slower.
+			// The others may be a little slower.
 			elected = true
 			took := time.Since(began)
-			timer := time.AfterFunc(max(t.Lease/10-took, min(took, t.Lease/20)), func() { isShort.Store(true); cancel() })
+			timer := time.AfterFunc(max(t.Lease/voteShare-took, min(took, t.Lease/lateShare)), func() { isShort.Store(true); cancel() })
 			defer timer.Stop()
 		}
 		if y.CountAgainst() > len(r.members)-r.need {
@@ -213,7 +222,7 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 			// it gets its full time in half of the attempts.
 			hurried = true
 			if y.Count(quorum.Yes) >= r.need || r.random().Uint64()%2 == 0 {
-				t := time.AfterFunc(time.Since(began)+5*time.Millisecond, cancel)
+				t := time.AfterFunc(time.Since(began)+silentTime, cancel)
 				defer t.Stop()
 			}
 		}

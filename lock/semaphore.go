@@ -68,7 +68,7 @@ func (e *PermitsError) hint() string {
 	return "try again later, give Acquire time to wait, or set more"
 }
 
-func (e *PermitsError) waited() string { return "give Acquire more time, or set more" }
+func (e *PermitsError) adviceAfterWait() string { return "give Acquire more time, or set more" }
 
 // Is makes errors.Is(err, ErrNotAcquired) true.
 func (e *PermitsError) Is(target error) bool { return target == ErrNotAcquired }

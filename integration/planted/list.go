@@ -273,7 +273,7 @@ var bugs = []bug{
 	{
 		name: "keeper-never-tries-again", file: "lock/keeper/core.go",
 		breaks: "a name whose try got an error is never asked for again",
-		before: "\treturn c.rest(e, c.shortOf(min(c.look, DefaultLook))) // it may be free\n",
+		before: "\treturn c.rest(e, c.shortOf(min(c.lookPeriod, DefaultLook))) // it may be free\n",
 		after:  "\tc.rest(e, c.untilNextLook())\n\treturn 0\n",
 		tests:  []tests{ofKeepers},
 	},

@@ -81,14 +81,14 @@ type entry struct {
 
 	state         state
 	wanted        bool
-	place         int  // its index in core.line or core.proved, while it is ready
+	place         int  // its index in core.unproved or core.proved, while it is ready
 	proved        bool // since the last try its server has answered that it is free, or told a release
 	wasProved     bool // the try under way began so
 	heard         news // since the try or look under way began
 	hearsReleases bool // messages of its releases come
-	// When a try failed of a name that was proved: core.answers then, plus 1. While Redis answers no
-	// try, a look proves this name no more: Redis answers looks and refuses tries.
-	failed uint64
+	// core.answers + 1 when a try of this name last failed while it was proved. Until another try is
+	// answered, a look does not prove the name again, because Redis may answer looks and refuse tries.
+	failedAtAnswer uint64
 
 	// since the last grant
 	held    *lock.Held
@@ -101,21 +101,21 @@ type entry struct {
 // core decides when the Keeper asks about a name, and handles the answers. It does no I/O, and has
 // no clock and no goroutine. Keeper.mu guards it.
 type core struct {
-	look      time.Duration  // immutable
-	atOnce    int            // immutable
-	perSecond float64        // immutable
-	random    func() float64 // immutable; from 0 to 1
+	lookPeriod time.Duration  // immutable
+	atOnce     int            // immutable
+	perSecond  float64        // immutable
+	random     func() float64 // immutable; from 0 to 1
 
-	entries map[string]*entry
-	line    []*entry // the ready ones that are not proved, in any order
-	proved  []*entry // the ready ones that are proved. They go first, and are tried while Redis is down for others
-	looks   []*entry // the due ones, and some that are not due any more
-	counts  [states]int
-	wanted  int
-	most    int  // 0: no bound
-	shared  bool // immutable
-	sharers int  // how many Keepers share the names, including this one; 0: not known yet
-	closed  bool
+	entries  map[string]*entry
+	unproved []*entry // the ready ones that are not proved, in any order
+	proved   []*entry // the ready ones that are proved. They go first, and are tried while Redis is down for others
+	looks    []*entry // the due ones, and some that are not due any more
+	counts   [states]int
+	wanted   int
+	most     int  // 0: no bound
+	shared   bool // immutable
+	sharers  int  // how many Keepers share the names, including this one; 0: not known yet
+	closed   bool
 
 	answers  uint64        // tries that were answered
 	streak   int           // tries that failed since the last answer
@@ -127,7 +127,7 @@ type core struct {
 
 func newCore(cfg Config, random func() float64) core {
 	return core{
-		look: cfg.Look, atOnce: cfg.AtOnce, perSecond: float64(cfg.PerSecond), random: random,
+		lookPeriod: cfg.Look, atOnce: cfg.AtOnce, perSecond: float64(cfg.PerSecond), random: random,
 		entries: map[string]*entry{}, most: cfg.Most, shared: cfg.Share != "",
 	}
 }
@@ -166,7 +166,7 @@ func (c *core) lineOf(e *entry) *[]*entry {
 	if e.proved {
 		return &c.proved
 	}
-	return &c.line
+	return &c.unproved
 }
 
 // lineUp makes a name ready. While Redis is down, a name that is not proved becomes due instead, because
@@ -314,7 +314,7 @@ func (c *core) looked(e *entry, ttl time.Duration, unknown bool) (rest time.Dura
 	switch {
 	case e.state != looking: // it was dropped
 	case unknown, ttl == 0:
-		e.proved = e.proved || !unknown && e.failed != c.answers+1
+		e.proved = e.proved || !unknown && e.failedAtAnswer != c.answers+1
 		c.move(e, ready)
 	default:
 		return c.rest(e, c.untilFree(e, ttl))
@@ -335,14 +335,14 @@ func (c *core) next(now time.Time) (e *entry, wait time.Duration) {
 	case c.counts[kept]+c.counts[ending]+busy >= c.bound():
 		return nil, 0
 	case len(line) > 0:
-	case len(c.line) == 0:
+	case len(c.unproved) == 0:
 		return nil, 0
 	case c.isDown() && busy > 0:
 		return nil, 0 // one probe, whose answer leads here again
 	case c.isDown() && now.Before(c.resume):
 		return nil, c.resume.Sub(now)
 	default:
-		line = c.line
+		line = c.unproved
 	}
 	burst := max(1, c.perSecond/20)
 	if c.refilled.IsZero() {
@@ -407,21 +407,21 @@ func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 // the name rests, 0 if it does not.
 func (c *core) fail(e *entry, now time.Time) (rest time.Duration) {
 	if e.wasProved {
-		e.failed = c.answers + 1
+		e.failedAtAnswer = c.answers + 1
 	}
 	if c.streak++; c.streak == failuresInARow {
-		for len(c.line) > 0 { // a look finds the names whose servers answer
-			c.move(c.line[len(c.line)-1], due)
+		for len(c.unproved) > 0 { // a look finds the names whose servers answer
+			c.move(c.unproved[len(c.unproved)-1], due)
 		}
 	}
 	if c.isDown() && !now.Before(c.resume) {
 		c.pause = min(max(2*c.pause, firstPause), longestPause)
 		c.resume = now.Add(time.Duration(float64(c.pause) * (0.75 + c.random()/2)))
 	}
-	return c.rest(e, c.shortOf(min(c.look, DefaultLook))) // it may be free
+	return c.rest(e, c.shortOf(min(c.lookPeriod, DefaultLook))) // it may be free
 }
 
-func (c *core) untilNextLook() time.Duration { return c.shortOf(c.look) }
+func (c *core) untilNextLook() time.Duration { return c.shortOf(c.lookPeriod) }
 
 // shortOf draws a time that is a little shorter than d.
 func (c *core) shortOf(d time.Duration) time.Duration {

@@ -79,8 +79,8 @@ func (s *script) check(t *rapid.T) {
 	}
 	counts[gone] = c.counts[gone]
 	require.Equal(t, counts, c.counts)
-	require.Equal(t, counts[ready], len(c.line)+len(c.proved))
-	for proved, line := range map[bool][]*entry{false: c.line, true: c.proved} {
+	require.Equal(t, counts[ready], len(c.unproved)+len(c.proved))
+	for proved, line := range map[bool][]*entry{false: c.unproved, true: c.proved} {
 		for i, e := range line {
 			require.Equal(t, ready, e.state)
 			require.Equal(t, i, e.place)
@@ -146,7 +146,7 @@ func TestCoreInAnyOrder(t *testing.T) {
 				proved := len(c.proved) > 0
 				e, wait := c.next(s.now)
 				if e == nil {
-					require.False(t, (!down || proved) && room > 0 && len(c.line)+len(c.proved) > 0 && c.counts[asking] < c.atOnce && wait == 0, "nothing leads on")
+					require.False(t, (!down || proved) && room > 0 && len(c.unproved)+len(c.proved) > 0 && c.counts[asking] < c.atOnce && wait == 0, "nothing leads on")
 					return
 				}
 				require.Positive(t, room)

@@ -155,7 +155,7 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o renewer.O
 	if a.Renewed {
 		h.renewing = 1
 	}
-	h.lengthen(a.Lease)
+	h.recordLease(a.Lease)
 	return h, o
 }
 

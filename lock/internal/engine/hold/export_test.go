@@ -55,7 +55,7 @@ func BeginLastUnlock(x *Held) { x.h.setFlag(leaving, true) }
 // PassAfter does the steps of the last Unlock of x. It chooses the next holder, calls between, and
 // hands the lock over in memory. It reports whether the hand-over succeeded.
 func PassAfter(x *Held, between func()) (passed bool) {
-	n := x.h.succession()
+	n := x.h.planHandOver()
 	if n.token == 0 {
 		panic("Redis is to be asked")
 	}
@@ -67,7 +67,7 @@ func PassAfter(x *Held, between func()) (passed bool) {
 // lease already belongs to the next hold, but the client's table does not have that hold yet.
 func LoseWhilePassed(x *Held, lose func()) {
 	h, k := x.h, x.h.k
-	n := h.succession()
+	n := h.planHandOver()
 	if n.token == 0 {
 		panic("only a script hands it over")
 	}

@@ -38,7 +38,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 			}
 			return err
 		}
-		h.lengthen(d)
+		h.recordLease(d)
 		began := time.Now()
 		a = h.send(ctx, reenterCall(h.kind, h.name, h.field(), count, d))
 		if h.kind == Permits {
@@ -130,7 +130,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool, l
 			return nil, wire.Failure(err)
 		}
 	}
-	h.lengthen(lease)
+	h.recordLease(lease)
 	a = h.send(ctx, reenterCall(h.kind, h.name, h.field(), count, lease))
 	o := h.k.read("reenter", a, wire.ReadPresence)
 	if o.Result != wire.Granted && o.Result != wire.Gone {

@@ -97,7 +97,7 @@ const (
 	lossUnreported                    // it is lost. Whoever sets the second of reportable and lossUnreported reports the loss
 	unsure                            // a request may have prolonged it in Redis by more than is known here
 	closed                            // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
-	absent                            // see Absent
+	absent                            // see MoveIfAbsent
 	doubtful                          // see MarkDoubtful
 	lost                              // it is no hold any more, though the client's tables may have it for a moment yet
 )
@@ -134,24 +134,24 @@ func (h *Hold) lostErrorLocked() error {
 	return h.ends.lost
 }
 
-// lengthen notes that the key may get so long a lease. A writer's key keeps that of its owner's reads.
-func (h *Hold) lengthen(lease time.Duration) {
+// recordLease records that the key may get this lease. A writer's key also keeps the lease of its owner's reads.
+func (h *Hold) recordLease(lease time.Duration) {
 	if lease <= h.k.cfg.Lease {
 		return
 	}
 	if h.kind == Read {
-		h.k.lengthenWriter(h.name, h.owner, lease)
+		h.k.recordWritersLease(h.name, h.owner, lease)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.longest = max(h.longest, uint8(bits.Len64(uint64(lease/time.Millisecond))))
 }
 
-// lengthenWriter calls lengthen of the owner's write hold, if there is one, and returns the hold.
-func (k *Engine) lengthenWriter(name string, o owner.Owner, lease time.Duration) *Hold {
+// recordWritersLease calls recordLease of the owner's write hold, if there is one, and returns the hold.
+func (k *Engine) recordWritersLease(name string, o owner.Owner, lease time.Duration) *Hold {
 	h := k.Table.Own(name, o, locktable.Writing)
 	if h != nil {
-		h.lengthen(lease)
+		h.recordLease(lease)
 	}
 	return h
 }
@@ -275,14 +275,14 @@ func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
 	h.lease.Move(lane)
 }
 
-// Absent implements renewer.Owner.
-func (h *Hold) Absent() bool {
+// MoveIfAbsent implements renewer.Owner.
+func (h *Hold) MoveIfAbsent() bool {
 	l := h.k.lane(h.name)
 	if h.setFlag(absent, true) || l == nil {
 		h.setFlag(absent, false)
 		return false
 	}
-	h.MoveTo(l.Leases(), false)
+	h.MoveTo(l.RenewalLane(), false)
 	return true
 }
 

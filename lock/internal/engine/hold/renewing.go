@@ -71,7 +71,7 @@ func (k *Engine) keep(h *Hold, l network.Lane, o renewer.Owner, terms renewal.Te
 	if !terms.Fixed {
 		l.Open()
 	}
-	err := l.Leases().Hold(&h.lease, o, terms)
+	err := l.RenewalLane().Hold(&h.lease, o, terms)
 	if err == nil && !wasKnown {
 		h.lease.Verify() // the key may have moved since that Layout
 	}
@@ -85,10 +85,10 @@ func (k *Engine) place(h *Hold) {
 	l := k.lane(h.name)
 	switch {
 	case l == nil:
-	case h.lease.Lane() == l.Leases():
+	case h.lease.Lane() == l.RenewalLane():
 		h.setFlag(asked, false) // the slot has arrived
 	case !h.has(asked):
-		if h.lease.Move(l.Leases()) {
+		if h.lease.Move(l.RenewalLane()) {
 			l.Open()
 			h.lease.Verify()
 		}

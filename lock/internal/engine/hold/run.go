@@ -85,9 +85,9 @@ type succession struct {
 	more    int64    // tokens to reserve for later holders
 }
 
-// succession tells the queue that the last Unlock of h is about to end h, and decides which
+// planHandOver tells the queue that the last Unlock of h is about to end h, and decides which
 // attempt gets h next. It is called once for a hold, so only one goroutine uses a run at a time.
-func (h *Hold) succession() succession {
+func (h *Hold) planHandOver() succession {
 	n := succession{Following: h.k.Table.Leaving(h)}
 	if n.Next == nil {
 		return n

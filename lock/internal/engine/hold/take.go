@@ -125,7 +125,7 @@ func (x *rwAcquire) announced(o wire.Outcome, ans pipe.Answer, left bool) {
 
 func (x *rwAcquire) read(field string) wire.Call {
 	writer := ""
-	if h := x.k.lengthenWriter(x.Name, x.Owner, x.Lease); h != nil {
+	if h := x.k.recordWritersLease(x.Name, x.Owner, x.Lease); h != nil {
 		writer = h.field()
 	}
 	return wire.Read{

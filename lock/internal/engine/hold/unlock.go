@@ -144,7 +144,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answer
 	k := h.k
 	var n succession
 	if !again && busy == nil {
-		if n = h.succession(); n.token > 0 && k.handOverInMemory(h, n) {
+		if n = h.planHandOver(); n.token > 0 && k.handOverInMemory(h, n) {
 			h.released(ctx)
 			return isUnlocked, wire.Outcome{Result: wire.Granted}
 		}

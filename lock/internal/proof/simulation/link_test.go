@@ -167,8 +167,8 @@ func (l *link) refuses(s *script.Script) bool {
 // Lane implements network.Server.
 func (l *link) Lane() network.Lane { return l }
 
-// Leases implements network.Lane.
-func (l *link) Leases() *renewal.Lane { return l.leases }
+// RenewalLane implements network.Lane.
+func (l *link) RenewalLane() *renewal.Lane { return l.leases }
 
 // Open implements network.Lane.
 func (*link) Open() {}

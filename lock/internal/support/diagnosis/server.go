@@ -61,11 +61,12 @@ type check struct {
 // asked any more.
 const maxUnanswered = 2
 
-// run asks all questions and records the answers in the report.
+// run asks all questions and records the answers in the report. Each question reports whether the next one
+// can be asked.
 func (ck *check) run(ctx context.Context) {
 	defer ck.hangUp()
 	for _, ask := range []func(context.Context) bool{
-		ck.greet, ck.settings, ck.scripts, ck.proxy, ck.replicas, ck.cluster, ck.subscribe,
+		ck.greet, ck.settings, ck.scripts, ck.checkOneServer, ck.replicas, ck.cluster, ck.subscribe,
 	} {
 		if !ask(ctx) || ctx.Err() != nil {
 			return
@@ -277,8 +278,8 @@ func (ck *check) elsewhere(err error) bool {
 	return true
 }
 
-// proxy finds out whether more than one server answers.
-func (ck *check) proxy(ctx context.Context) bool {
+// checkOneServer finds out whether more than one server answers.
+func (ck *check) checkOneServer(ctx context.Context) bool {
 	if ck.cfg.Traits.Slots {
 		return true
 	}

@@ -76,8 +76,8 @@ type dial struct {
 	conn redis.Conn
 	err  error
 
-	isLeft bool          // its caller no longer waits, so it is left behind; guarded by Bound.mu
-	done   chan struct{} // closed when the call has returned
+	isLeftBehind bool          // its caller no longer waits; guarded by Bound.mu
+	done         chan struct{} // closed when the call has returned
 }
 
 // NewBound returns a Bound that begins no dial of a key while most dials of that key are left behind.
@@ -156,7 +156,7 @@ func (b *Bound) endDial(key any, d *dial) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(d.done)
-	if !d.isLeft {
+	if !d.isLeftBehind {
 		return true
 	}
 	dials := b.byKey[key]
@@ -190,7 +190,7 @@ func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error)
 		return d.conn, d.err
 	default:
 	}
-	d.isLeft = true
+	d.isLeftBehind = true
 	dials := b.byKey[key]
 	if dials == nil {
 		dials = &keyDials{}

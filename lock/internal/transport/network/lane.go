@@ -54,12 +54,12 @@ func newLane(cfg *Config, s *servers.Server, refusals *atomic.Uint64) (*lane, er
 // target returns the lane of the server that a redirection names. A Client of one server
 // has no other lane, so leases whose keys have moved are lost.
 func (l *lane) target(to pipe.Redirection) *renewal.Lane {
-	s := l.server.Target(to)
+	s := l.server.FollowRedirection(to)
 	if s == nil {
 		return nil
 	}
 	if other := (server{s}).Lane(); other != nil {
-		return other.Leases()
+		return other.RenewalLane()
 	}
 	return nil
 }
@@ -97,8 +97,8 @@ func (l *lane) answered(err error) {
 	}
 }
 
-// Leases implements Lane.
-func (l *lane) Leases() *renewal.Lane { return l.leases }
+// RenewalLane implements Lane.
+func (l *lane) RenewalLane() *renewal.Lane { return l.leases }
 
 // Open implements Lane.
 func (l *lane) Open() { l.renewer.Open() }

@@ -66,8 +66,8 @@ type Server interface {
 
 // Lane renews the holds of one server.
 type Lane interface {
-	// Leases returns the watchdog's lane.
-	Leases() *renewal.Lane
+	// RenewalLane returns the watchdog's lane.
+	RenewalLane() *renewal.Lane
 	// Open starts to make connections, if none were made yet. It does not wait.
 	Open()
 	// Refusal returns the error with which the server last refused a renewal, if that was within

@@ -26,7 +26,7 @@ type Pipe struct {
 	mu              sync.Mutex // guards what follows; never held during I/O
 	work            sync.Cond  // on mu: queue is not empty, or closed
 	queue           []*Request // not yet written; swapped out whole by the writer
-	closed          error      // why it is closed; nil before
+	closeReason     error      // nil until it is closed
 	live            *conn      // the connection in use, or nil
 	isWriterBusy    bool       // the writer has requests that it has not written yet
 	isCallerWriting bool       // a caller writes
@@ -52,7 +52,7 @@ func New(ctx context.Context, cfg *Config) *Pipe {
 // Put queues r. r is completed in any case.
 func (p *Pipe) Put(r *Request) {
 	p.mu.Lock()
-	if err := p.closed; err != nil {
+	if err := p.closeReason; err != nil {
 		p.mu.Unlock()
 		r.Fail(err)
 		return
@@ -93,7 +93,7 @@ func (p *Pipe) warm() {
 // goroutine of the Pipe runs.
 func (p *Pipe) Close(why error) {
 	p.mu.Lock()
-	p.closed = why
+	p.closeReason = why
 	queue, live := p.queue, p.live
 	p.queue = nil
 	p.work.Signal()
@@ -137,10 +137,10 @@ func (p *Pipe) takeQueue(spare []*Request) (batch []*Request, open bool) {
 	defer p.mu.Unlock()
 	p.isWriterBusy = false
 	for hasYielded := false; ; hasYielded = true {
-		for (len(p.queue) == 0 && !p.dialsEarly || p.isCallerWriting) && p.closed == nil {
+		for (len(p.queue) == 0 && !p.dialsEarly || p.isCallerWriting) && p.closeReason == nil {
 			p.work.Wait()
 		}
-		if hasYielded || p.live == nil || !p.live.isBusy() || p.closed != nil {
+		if hasYielded || p.live == nil || !p.live.isBusy() || p.closeReason != nil {
 			break
 		}
 		// There are other callers. If some are about to put a request, for
@@ -151,7 +151,7 @@ func (p *Pipe) takeQueue(spare []*Request) (batch []*Request, open bool) {
 		p.yield()
 		p.mu.Lock()
 	}
-	if p.closed != nil {
+	if p.closeReason != nil {
 		return nil, false
 	}
 	batch = p.queue
@@ -219,8 +219,8 @@ func (p *Pipe) liveConn() (*conn, error) {
 func (p *Pipe) setLive(c *conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed != nil {
-		return p.closed
+	if p.closeReason != nil {
+		return p.closeReason
 	}
 	p.live, p.wasWarmed = c, false
 	p.wg.Go(p.cfg.Cast.As("read answers", c.read))

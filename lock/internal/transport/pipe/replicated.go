@@ -25,11 +25,11 @@ type Replicated struct {
 	ctx   context.Context // its end ends dials, whose requests then fail with its cause; Close must follow
 	dials *dialing.Bound  // begins no dial while one per connection is left behind
 
-	mu     sync.Mutex // guards what follows, and replicaConn.err; never held during I/O
-	work   sync.Cond  // on mu: queue is not empty, or closed
-	queue  []*Request
-	closed error                     // why it is closed; nil before
-	conns  map[*replicaConn]struct{} // in use
+	mu          sync.Mutex // guards what follows, and replicaConn.err; never held during I/O
+	work        sync.Cond  // on mu: queue is not empty, or closed
+	queue       []*Request
+	closeReason error                     // nil until it is closed
+	conns       map[*replicaConn]struct{} // in use
 
 	wg sync.WaitGroup
 }
@@ -70,7 +70,7 @@ func NewReplicated(ctx context.Context, cfg *Config, conns int) *Replicated {
 // Put queues r. r is completed in any case.
 func (p *Replicated) Put(r *Request) {
 	p.mu.Lock()
-	if err := p.closed; err != nil {
+	if err := p.closeReason; err != nil {
 		p.mu.Unlock()
 		r.Fail(err)
 		return
@@ -117,7 +117,7 @@ func (p *Replicated) failConn(c *replicaConn, err error) {
 // goroutine of the Replicated runs.
 func (p *Replicated) Close(why error) {
 	p.mu.Lock()
-	p.closed = why
+	p.closeReason = why
 	queue := p.queue
 	p.queue = nil
 	p.work.Broadcast()
@@ -152,10 +152,10 @@ func (p *Replicated) runConn() {
 func (p *Replicated) takeBatch() []*Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.queue) == 0 && p.closed == nil {
+	for len(p.queue) == 0 && p.closeReason == nil {
 		p.work.Wait()
 	}
-	if p.closed != nil {
+	if p.closeReason != nil {
 		return nil
 	}
 	n := min(len(p.queue), maxAcked)
@@ -190,8 +190,8 @@ func (p *Replicated) dial() (*replicaConn, error) {
 func (p *Replicated) addConn(c *replicaConn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed != nil {
-		return p.closed
+	if p.closeReason != nil {
+		return p.closeReason
 	}
 	p.conns[c] = struct{}{}
 	p.wg.Go(p.cfg.Cast.As("read answers", func() { p.read(c) }))
@@ -256,8 +256,8 @@ func (c *replicaConn) nextAnswer() (replicaAnswer, error) {
 // fail completes requests that got no answer.
 func (p *Replicated) fail(batch []*Request, err error) {
 	p.mu.Lock()
-	if p.closed != nil {
-		err = p.closed // Close has cut the connection
+	if p.closeReason != nil {
+		err = p.closeReason // Close has cut the connection
 	}
 	p.mu.Unlock()
 	for _, r := range batch {

@@ -185,7 +185,7 @@ type holder struct {
 	asked atomic.Bool
 	lost  atomic.Int32 // times
 
-	home   *renewal.Lane // where Absent moves the lease to
+	home   *renewal.Lane // where MoveIfAbsent moves the lease to
 	absent atomic.Bool
 }
 
@@ -203,7 +203,7 @@ func (h *holder) MoveTo(lane *renewal.Lane, asking bool) {
 	h.lease.Move(lane)
 }
 
-func (h *holder) Absent() bool {
+func (h *holder) MoveIfAbsent() bool {
 	if h.absent.Swap(!h.absent.Load()) {
 		return false
 	}

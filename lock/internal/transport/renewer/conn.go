@@ -141,7 +141,7 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 		several := call.to-call.from > 1
 		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.renewer.cfg.Server); {
 		case call.err == nil:
-		case verdict == pipe.Demoted, !c.renewer.cfg.Slots && c.isLeft(call.err, b.TTL()):
+		case verdict == pipe.Demoted, !c.renewer.cfg.Slots && c.isConnUseless(call.err, b.TTL()):
 			c.isDemoted = true // the connection is not usable, whatever the other answers are
 			return false, false, nil, call.err
 		case verdict == pipe.AsText:
@@ -167,12 +167,12 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 	return more, again, refused, nil
 }
 
-// isLeft reports whether a call that ended with err shows that the connection is of no more use, where
+// isConnUseless reports whether a call that ended with err shows that the connection is of no more use, where
 // keys have no slots. The server is a replica, or loads its data. Two kinds of server load: a master that has
 // restarted, and a master that has become a replica. The second one keeps its connections, and refuses all
 // scripts with LOADING. A connection that was made not long ago is kept, so that a master that loads is
 // not dialled for each batch.
-func (c *pipeline) isLeft(err error, ttl time.Duration) bool {
+func (c *pipeline) isConnUseless(err error, ttl time.Duration) bool {
 	return pipe.OfReplica(err) || pipe.Code(err) == "LOADING" && c.exchange.Age() > ttl/8
 }
 
@@ -272,7 +272,7 @@ func (c *pipeline) receive(b *renewal.Batch, call *renewCall) error {
 	}
 	if len(gone) > 0 && call.asking {
 		switch o := c.owners[leases[0]]; {
-		case o.Absent(): // it stays unknown, and is sent to the other lane
+		case o.MoveIfAbsent(): // it stays unknown, and is sent to the other lane
 			return nil
 		case o.Class() == Readers:
 			call.err = errNotArrived

@@ -66,7 +66,7 @@ func (*hold) Weight() int                 { return 1 }
 func (*hold) Touch() byte                 { return 0 }
 func (*hold) Asked() bool                 { return false }
 func (*hold) MoveTo(*renewal.Lane, bool)  {}
-func (*hold) Absent() bool                { return false }
+func (*hold) MoveIfAbsent() bool          { return false }
 func (*hold) Found()                      {}
 
 // watched sends, after each batch, the number of holds to which idle connections still refer, or -1 if

@@ -47,7 +47,7 @@
 // The server that a slot is moving to knows nothing of a move that was taken
 // back. The key may then be on the server that has the slot, which does not say
 // ASK any more. So the first "gone" behind ASKING is not believed: the lease goes
-// to that server's lane, where it is due at once (Owner.Absent). If it comes back
+// to that server's lane, where it is due at once (Owner.MoveIfAbsent). If it comes back
 // with ASK, the next "gone" counts. Thus a holder is told of a loss two round
 // trips later, and at the end of its trust at the latest.
 //

@@ -31,11 +31,11 @@ type Owner interface {
 	// MoveTo moves the lease to another lane, and records whether renewals there need
 	// ASKING.
 	MoveTo(lane *renewal.Lane, asking bool)
-	// Absent is called when a server does not have the key behind ASKING. The move of the slot may
-	// have been taken back, and the key with it. The first time, Absent moves the lease to the lane of
+	// MoveIfAbsent is called when a server does not have the key behind ASKING. The move of the slot may
+	// have been taken back, and the key with it. The first time, MoveIfAbsent moves the lease to the lane of
 	// the server that has the slot, without ASKING. It returns false if it has done so since the
 	// last Found, or if no lane is known. After that, the next call is the first one again.
-	Absent() bool
+	MoveIfAbsent() bool
 	// Found is called where keys have slots, when a server has renewed the hold.
 	Found()
 }

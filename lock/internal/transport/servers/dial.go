@@ -37,7 +37,7 @@ func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, ui
 // another server replaces the one that is dialled.
 func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := s.epoch.Load()
-	if !s.isOpen() {
+	if !s.ensureOpen() {
 		return nil, epoch, s.router.noServerError()
 	}
 	ctx, cancel := context.WithCancel(ctx)

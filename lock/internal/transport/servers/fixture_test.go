@@ -189,7 +189,7 @@ func (f *fixture) ask(ctx context.Context, key string) error {
 
 // redirectOnce opens and returns the server of that name, as an ASK that names it does.
 func (f *fixture) redirectOnce(name string) *servers.Server {
-	s := f.router.Server("any").Target(pipe.Redirection{Ask: true, Server: name})
+	s := f.router.Server("any").FollowRedirection(pipe.Redirection{Ask: true, Server: name})
 	s.Attachment() // opens it
 	return s
 }

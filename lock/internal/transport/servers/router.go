@@ -77,7 +77,7 @@ func New(cfg Config) (*Router, error) {
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	if !r.traits.Slots {
 		r.single = newServer(r, "")
-		if !r.single.isOpen() {
+		if !r.single.ensureOpen() {
 			r.cancel(r.single.err)
 			return nil, r.single.err
 		}
@@ -238,7 +238,7 @@ func (r *Router) findNameless(from *Server, to pipe.Redirection, port string) *S
 		return nil
 	}
 	to.Server = found[0]
-	return from.Target(to)
+	return from.FollowRedirection(to)
 }
 
 // hasSlot reports whether some slot is at s.

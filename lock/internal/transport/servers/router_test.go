@@ -31,8 +31,8 @@ func TestASlotIsAtTheServerThatSaidSoLast(t *testing.T) {
 		require.Equal(t, []string{"moved"}, f.takeEvents(), "nothing needs a server yet")
 		require.Equal(t, []string{"a", "b", "a"}, []string{f.at(0), f.at(1), f.at(2)})
 		s := f.router.Server(keyOf(0))
-		require.Equal(t, "c", s.Target(pipe.Redirection{Slot: 2, Server: "c"}).Name())
-		require.Equal(t, "d", s.Target(pipe.Redirection{Slot: 4, Server: "d", Ask: true}).Name())
+		require.Equal(t, "c", s.FollowRedirection(pipe.Redirection{Slot: 2, Server: "c"}).Name())
+		require.Equal(t, "d", s.FollowRedirection(pipe.Redirection{Slot: 4, Server: "d", Ask: true}).Name())
 		require.Equal(t, []string{"c", "a"}, []string{f.at(2), f.at(4)}, "ASK is for this once")
 		f.publishLayout("", "b")
 		require.Equal(t, []string{"a", "b", "c"}, []string{f.at(0), f.at(1), f.at(2)}, "a hole stays with its last server")
@@ -52,10 +52,10 @@ func TestMovedIsToldOnceForWhatChanged(t *testing.T) {
 		require.Empty(t, hint)
 		moved := pipe.Redirection{Slot: 1, Server: "a"}
 		s := f.router.Server(keyOf(0))
-		s.Target(moved)
+		s.FollowRedirection(moved)
 		require.Len(t, hint, 1, "the Topology may know more")
 		<-hint
-		s.Target(moved)
+		s.FollowRedirection(moved)
 		require.Empty(t, hint, "it is known")
 		require.Equal(t, []string{"opened c"}, f.takeEvents())
 		f.publishLayout("a", "a")
@@ -74,19 +74,19 @@ func TestANodeWithoutAHostnameIsFoundInTheLayout(t *testing.T) {
 		f.publishLayout("a:1", "b:2", "[fd00::5]:33", "c:44", "d:44", "e:144")
 		s := f.router.Server(keyOf(0))
 		for port, want := range map[string]string{"2": "b:2", "33": "[fd00::5]:33", "144": "e:144"} {
-			require.Equal(t, want, s.Target(pipe.Redirection{Slot: 6, Server: "?:" + port, Ask: true}).Name())
+			require.Equal(t, want, s.FollowRedirection(pipe.Redirection{Slot: 6, Server: "?:" + port, Ask: true}).Name())
 		}
 		f.redirectOnce("f:7")
 		for len(hints) > 0 {
 			<-hints
 		}
 		for _, port := range []string{"44", "5", "7", "1"} { // two, none, one that no Layout names, and the one that answers
-			require.Nil(t, s.Target(pipe.Redirection{Slot: 6, Server: "?:" + port}), port)
+			require.Nil(t, s.FollowRedirection(pipe.Redirection{Slot: 6, Server: "?:" + port}), port)
 		}
 		require.Len(t, hints, 1)
 		require.Equal(t, "a:1", f.at(6), "it stays")
-		require.Equal(t, "b:2", s.Target(pipe.Redirection{Slot: 7, Server: "?:44"}).Name(), "the Layout has moved the slot")
-		require.Equal(t, "b:2", s.Target(pipe.Redirection{Slot: 12, Server: "?:2"}).Name())
+		require.Equal(t, "b:2", s.FollowRedirection(pipe.Redirection{Slot: 7, Server: "?:44"}).Name(), "the Layout has moved the slot")
+		require.Equal(t, "b:2", s.FollowRedirection(pipe.Redirection{Slot: 12, Server: "?:2"}).Name())
 		require.Equal(t, "b:2", f.at(12))
 	})
 }
@@ -348,24 +348,24 @@ func TestServersThatNoLayoutNamesAreFew(t *testing.T) {
 		opened := map[string]bool{}
 		for i := range 1000 {
 			to := pipe.Redirection{Slot: 1, Server: fmt.Sprint("lie ", i), Ask: i%2 == 0}
-			opened[s.Target(to).Name()] = true
+			opened[s.FollowRedirection(to).Name()] = true
 		}
 		delete(opened, "") // of the unknown one
 		require.Len(t, opened, servers.MostUnnamed)
 		require.Len(t, f.router.Servers(), 2+servers.MostUnnamed)
 		require.Equal(t, fmt.Sprint("lie ", servers.MostUnnamed-1), f.at(1), "the last one that there was room for")
-		require.Equal(t, "lie 7", s.Target(pipe.Redirection{Slot: 1, Server: "lie 7"}).Name(), "one that is known")
-		require.Equal(t, "b", s.Target(pipe.Redirection{Slot: 1, Server: "b"}).Name(), "one that a Layout named")
+		require.Equal(t, "lie 7", s.FollowRedirection(pipe.Redirection{Slot: 1, Server: "lie 7"}).Name(), "one that is known")
+		require.Equal(t, "b", s.FollowRedirection(pipe.Redirection{Slot: 1, Server: "b"}).Name(), "one that a Layout named")
 
 		f.publishLayout("a", "lie 7", "new")
-		require.Equal(t, "lie 999", s.Target(pipe.Redirection{Slot: 1, Server: "lie 999"}).Name(), "there is room for one more")
-		require.Empty(t, s.Target(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
+		require.Equal(t, "lie 999", s.FollowRedirection(pipe.Redirection{Slot: 1, Server: "lie 999"}).Name(), "there is room for one more")
+		require.Empty(t, s.FollowRedirection(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
 		time.Sleep(lease + time.Minute + 1)
 		f.publishLayout("a", "lie 7", "new")
 		time.Sleep(lease + time.Minute + 1)
 		f.publishLayout("a", "lie 7", "new")
 		require.Len(t, f.router.Servers(), 3, "b and the others are gone")
-		require.Equal(t, "lie 998", s.Target(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
+		require.Equal(t, "lie 998", s.FollowRedirection(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
 	})
 }
 
@@ -432,7 +432,7 @@ func TestAnotherInstanceEndsTheEpoch(t *testing.T) {
 		require.Contains(t, f.logged(), "old=host2 new=host3")
 		close(free)
 		require.ErrorIs(t, <-ended, pipe.ErrReplaced)
-		require.Nil(t, s.Target(pipe.Redirection{Slot: 1, Server: "b"}), "no other server is known")
+		require.Nil(t, s.FollowRedirection(pipe.Redirection{Slot: 1, Server: "b"}), "no other server is known")
 	})
 }
 

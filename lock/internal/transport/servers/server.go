@@ -79,7 +79,7 @@ func (f *fault) logOnce(log func() (written bool)) {
 // clear records that the fault has ended, and reports whether the log had reported it.
 func (f *fault) clear() bool { return f.isLogged.Load() && f.isLogged.Swap(false) } // Load is cheaper, and there is seldom a fault
 
-// newServer returns a server of that name. The server has no goroutine until isOpen is called.
+// newServer returns a server of that name. The server has no goroutine until ensureOpen is called.
 func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
 	s.backoff.longest, s.backoff.random = r.cfg.IOTimeout/2, r.cfg.Random
@@ -103,7 +103,7 @@ func newServer(r *Router, name string) *Server {
 	return s
 }
 
-// open opens the server, without I/O. isOpen calls it, once.
+// open opens the server, without I/O. ensureOpen calls it, once.
 func (s *Server) open() {
 	defer close(s.opened)
 	cfg := &s.router.cfg
@@ -122,9 +122,9 @@ func (s *Server) open() {
 	s.isReady.Store(true)
 }
 
-// isOpen opens the server at the first call, and reports whether that succeeded. A Layout may name
+// ensureOpen opens the server at the first call, and reports whether it is open. A Layout may name
 // many servers that no request ever needs, and an open one costs some goroutines.
-func (s *Server) isOpen() bool {
+func (s *Server) ensureOpen() bool {
 	switch {
 	case s.isReady.Load():
 		return true
@@ -163,7 +163,7 @@ func (s *Server) pipeConfig() *pipe.Config {
 	}
 	if s.router.traits.Slots {
 		conns.Redirect = func(r *pipe.Request, to pipe.Redirection) {
-			if other := s.Target(to); other != nil {
+			if other := s.FollowRedirection(to); other != nil {
 				other.Put(r)
 			} else {
 				r.Fail(errNameless)
@@ -208,7 +208,7 @@ func (s *Server) Epoch() uint32 { return s.epoch.Load() }
 
 // Attachment returns what Config.Opened returned, or nil if the server is not known.
 func (s *Server) Attachment() Attachment {
-	if !s.isOpen() {
+	if !s.ensureOpen() {
 		return nil
 	}
 	return s.attachment
@@ -241,7 +241,7 @@ func (s *Server) hashOfName(r *pipe.Request) uint64 {
 // has given r to another connection, or has failed it.
 func (s *Server) route(r *pipe.Request) bool {
 	switch {
-	case !s.isOpen():
+	case !s.ensureOpen():
 		r.Fail(s.router.noServerError())
 	case s.replicated != nil && r.Acquires():
 		s.replicated.Put(r)
@@ -254,10 +254,10 @@ func (s *Server) route(r *pipe.Request) bool {
 // errNameless is the error of a request that was redirected to a server whose name is not known.
 const errNameless = redis.Error("TRYAGAIN the slot is on its way to a node that tells no name, and that is not known yet")
 
-// Target returns the server that a redirection by this server names. Without slots it
+// FollowRedirection returns the server that a redirection by this server names. Without slots it
 // returns nil, because no other server is known. It also returns nil if the server has
 // no name, and the Layout has not exactly one that it may be.
-func (s *Server) Target(to pipe.Redirection) *Server {
+func (s *Server) FollowRedirection(to pipe.Redirection) *Server {
 	port, nameless := strings.CutPrefix(to.Server, "?")
 	if to.Ask {
 		s.noteAsk()
@@ -276,7 +276,7 @@ func (s *Server) Target(to pipe.Redirection) *Server {
 // recordRedirect records a redirection by this server, and reports whether another server is known to
 // which it leads.
 func (s *Server) recordRedirect(to pipe.Redirection) bool {
-	other := s.Target(to)
+	other := s.FollowRedirection(to)
 	return other != nil && other != s && other != s.router.unknown
 }
 

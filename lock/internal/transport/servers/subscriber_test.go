@@ -65,7 +65,7 @@ func TestASubscriptionIsNotSentToNoServer(t *testing.T) {
 			s := f.router.Server(keyOf(0))
 			require.Equal(t, "a", s.Name())
 			for i := range servers.MostUnnamed {
-				s.Target(pipe.Redirection{Ask: true, Server: fmt.Sprint("lie ", i)})
+				s.FollowRedirection(pipe.Redirection{Ask: true, Server: fmt.Sprint("lie ", i)})
 			}
 			l := pubsub.NewListener(make(chan struct{}, 1))
 			l.Listen(s.Subscriber(), "channel")
@@ -129,9 +129,9 @@ func TestAnASKEndsTheCertaintyOfMessagesAtOnce(t *testing.T) {
 		synctest.Wait()
 		require.True(t, isCertain())
 		for range 3 {
-			s.Target(pipe.Redirection{Slot: 0, Server: "b"})
+			s.FollowRedirection(pipe.Redirection{Slot: 0, Server: "b"})
 			require.True(t, isCertain(), "the slot has moved")
-			s.Target(pipe.Redirection{Slot: 0, Server: "b", Ask: true})
+			s.FollowRedirection(pipe.Redirection{Slot: 0, Server: "b", Ask: true})
 			require.False(t, isCertain())
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
