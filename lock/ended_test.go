@@ -63,7 +63,7 @@ func TestACallWhoseContextHasEndedChangesNothing(t *testing.T) {
 			"ForceUnlock": func(ctx context.Context) error { _, err := c.Mutex(other.Name()).ForceUnlock(ctx); return err },
 			"Extend":      func(ctx context.Context) error { return held.Extend(ctx, 2*time.Hour) },
 			"Guard":       func(ctx context.Context) error { _, err := held.Guard(ctx, "INCR", []string{"guarded"}); return err },
-			"re-entry": func(ctx context.Context) error {
+			"re-entry": func(context.Context) error {
 				ctx, cancel := context.WithCancel(again)
 				cancel()
 				_, err := c.Mutex("held").Lock(ctx)
