@@ -25,6 +25,15 @@ func pair(t *testing.T, ln *Lane, terms Terms) {
 	require.True(t, l.Release())
 }
 
+// silentLane returns a Watchdog and a lane of it whose renewals are not answered. The caller closes the Watchdog.
+func silentLane(t *testing.T) (*Watchdog, *Lane) {
+	w, err := New(Config{})
+	require.NoError(t, err)
+	ln, err := w.Lane("", silent{})
+	require.NoError(t, err)
+	return w, ln
+}
+
 // TestTheTimerOfALeaseThatIsReleasedServesTheNext: it stays armed, and is moved only if the next lease needs it
 // earlier.
 func TestTheTimerOfALeaseThatIsReleasedServesTheNext(t *testing.T) {
@@ -81,11 +90,8 @@ func TestTheTimerOfALeaseThatIsReleasedServesTheNext(t *testing.T) {
 // TestAnIdleTimerFiresOnce, and the wheel has nothing to do any more.
 func TestAnIdleTimerFiresOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, err := New(Config{})
-		require.NoError(t, err)
+		w, ln := silentLane(t)
 		defer w.Close()
-		ln, err := w.Lane("", silent{})
-		require.NoError(t, err)
 		for range 2 * maxSpare { // more at once than are kept
 			var ls [2 * maxSpare]Lease
 			for i := range ls {
@@ -110,11 +116,8 @@ func TestAnIdleTimerFiresOnce(t *testing.T) {
 // TestAQueuedGroupLeavesNoTimer: its timer would wake the wheel after each renewal.
 func TestAQueuedGroupLeavesNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, err := New(Config{})
-		require.NoError(t, err)
+		w, ln := silentLane(t)
 		defer w.Close()
-		ln, err := w.Lane("", silent{})
-		require.NoError(t, err)
 		var l Lease
 		require.NoError(t, ln.Hold(&l, silent{}, Terms{Stamp: time.Now(), TTL: 30 * time.Second}))
 		l.Verify()
@@ -150,11 +153,8 @@ func TestAClosedLaneLeavesNoTimer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, err := New(Config{})
-				require.NoError(t, err)
+				w, ln := silentLane(t)
 				defer w.Close()
-				ln, err := w.Lane("", silent{})
-				require.NoError(t, err)
 				var l Lease
 				require.NoError(t, ln.Hold(&l, silent{}, Terms{Stamp: time.Now(), TTL: 10 * time.Hour, Fixed: true}))
 				does(t, ln, &l)

@@ -1,7 +1,6 @@
 package diagnosis_test
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/internal/support/diagnosis"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -75,15 +75,11 @@ func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
 // TestTheRightsOfThePageAreTried: each list of commands is the list of its group, without the commands
 // that no script calls.
 func TestTheRightsOfThePageAreTried(t *testing.T) {
-	page, err := os.ReadFile("../../../SERVERS.md")
-	require.NoError(t, err)
-	lists := strings.Split(string(page), "    redis-cli ACL SETUSER ")[1:]
-	require.Len(t, lists, 2)
+	lists := fixture.RightsOfPage(t, "../../../SERVERS.md")
 	outside := []string{"evalsha", "eval", "subscribe", "unsubscribe", "ping", "wait", "time"} // of scripts
 	for i, g := range []diagnosis.Group{diagnosis.Core, diagnosis.Family} {
-		list, _, _ := strings.Cut(lists[i], "\n\n")
 		var rights []string
-		for _, word := range strings.Fields(list) {
+		for _, word := range lists[i] {
 			if right, ok := strings.CutPrefix(word, "+"); ok && !slices.Contains(outside, right) {
 				rights = append(rights, right)
 			}
