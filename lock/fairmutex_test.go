@@ -214,11 +214,11 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 		[]any{"HSET", key, javaOwner, 1},
 		[]any{"PEXPIRE", key, 30_000})
 	require.Eventually(t, func() bool { return scoreOf(t, s, key, ours) > float64(time.Now().UnixMilli()) }, time.Minute, time.Millisecond)
-	// Another of Java's waits, dies, and its time is over.
-	javaWaits(t, s, key, javaOwner+"1", time.Now().Add(-time.Second))
+	// Another of Java's waits before ours, dies, and its time is over. One who stood
+	// behind ours for a moment would get a new time from ours.
 	atOnce(t, s,
-		[]any{"LREM", queue, 1, ours},
-		[]any{"RPUSH", queue, ours}, // behind it
+		[]any{"ZADD", scores, time.Now().Add(-time.Second).UnixMilli(), javaOwner + "1"},
+		[]any{"LPUSH", queue, javaOwner + "1"},
 		[]any{"DEL", key})
 	bounded.Wait(t, &wg)
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*{"+key+"}*"))
