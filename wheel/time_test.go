@@ -107,7 +107,7 @@ func TestSaturatedTimersNeedNoDriver(t *testing.T) {
 	before := runtime.NumGoroutine()
 	_, err := w.AfterFunc(math.MaxInt64, func() {})
 	require.NoError(t, err)
-	require.Equal(t, before, runtime.NumGoroutine())
+	require.LessOrEqual(t, runtime.NumGoroutine(), before) // fewer if one of a test before has only now ended
 }
 
 func TestFarAndNearTimersInOneBucket(t *testing.T) {
