@@ -151,7 +151,8 @@ func (w *Wheel) bindTimer(t *Timer) (s, old *shard, err error) {
 	}
 }
 
-// The functions below need mu. The tick that they return is for Wheel.wakeBy, after mu was unlocked.
+// The functions below need mu, but skipPassedPeriods takes it. A tick that they return is for Wheel.wakeBy, after mu
+// was unlocked.
 
 // arm begins an arming of t, whose fields s.mu guards.
 func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error) {

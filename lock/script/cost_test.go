@@ -186,8 +186,8 @@ var stat = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+),usec=(\d+)`)
 
 // asks removes calls of walkers that read at most one element, and the question for the clock.
 var asks = strings.NewReplacer(
-	"may('lrem', counter, 1, '')", "nil",
-	"may('linsert', counter, 'before', '', '') or may('lrange', queue, 0, 0)", "nil",
+	"errorIfForbidden('lrem', counter, 1, '')", "nil",
+	"errorIfForbidden('linsert', counter, 'before', '', '') or errorIfForbidden('lrange', queue, 0, 0)", "nil",
 	"redis.call('lrange', queue, 0, 0) ", "",
 	"local time = redis.pcall('time')", "local time = {err = 'the clock is the argument'}", // of fair_release
 )

@@ -52,7 +52,8 @@
 local lock, queue, scores, signs, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local me, lease, floor, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), clock or tonumber(ARGV[4])
 local patience, mySign, silent, silentSign = tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8]
-local life, channel, publish, grace, heirs = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13])
+local life, channel, publish, grace, earlierCount = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13])
+local day = 24 * 60 * 60 * 1000 -- in ms
 if not lease or lease < 1 or not floor or not now or not patience or not grace then
   return redis.error_reply('ERR wheellock: fair_take needs a lease of at least 1 ms, a least token and a time')
 end
@@ -64,28 +65,29 @@ local refused = exhausted(counter)
 if refused then
   return refused
 end
--- may calls a command that changes nothing here. It returns the error if the command is forbidden.
-local function may(...)
+-- errorIfForbidden calls a command that changes nothing here. It returns the error if the command is
+-- forbidden.
+local function errorIfForbidden(...)
   local answer = redis.pcall(...)
   return type(answer) == 'table' and answer.err and not string.find(answer.err, 'WRONGTYPE', 1, true) and answer or nil
 end
 -- A place in the queue consists of three keys. Without these commands it would stay in some.
-refused = may('zrem', scores, '') or may('hdel', signs, '')
+refused = errorIfForbidden('zrem', scores, '') or errorIfForbidden('hdel', signs, '')
 if not refused and (#ARGV >= 14 or silentSign ~= '') then
-  refused = may('lrem', counter, 1, '')
+  refused = errorIfForbidden('lrem', counter, 1, '')
 end
-if not refused and heirs ~= 0 then
-  refused = may('linsert', counter, 'before', '', '') or may('lrange', queue, 0, 0)
+if not refused and earlierCount ~= 0 then
+  refused = errorIfForbidden('linsert', counter, 'before', '', '') or errorIfForbidden('lrange', queue, 0, 0)
 end
 if refused then
   return refused
 end
-local other, mine = 0, redis.pcall('hexists', lock, me)
-if type(mine) == 'table' then
+local foreignHolder, answer = 0, redis.pcall('hexists', lock, me)
+if type(answer) == 'table' then
   if not foreign(lock) then
-    return mine
+    return answer
   end
-  other = 1 -- its waiters use the queue as usual
+  foreignHolder = 1 -- its waiters use the queue as usual
 end
 -- leave removes a field of ours from the queue. Such a field has not raised the scores behind it,
 -- so they stay.
@@ -99,25 +101,25 @@ end
 local function sign(at)
   return (string.gsub(mySign, '^%d*', string.format('%%0@%.0f', at), 1))
 end
--- at returns the time of a sign of life.
-local function at(text)
+-- timeOf returns the time of a sign of life.
+local function timeOf(text)
   return tonumber(string.match(text or '', '^%d*@(%d+)') or '')
 end
 -- refuse returns the answer for a lock that was not acquired.
 local function refuse(pttl, first)
   local sign = first and redis.call('hget', signs, first) or ''
-  return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), other}
+  return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), foreignHolder}
 end
 local number = tonumber(string.match(mySign, '^%d+') or '')
 local last = number and tonumber(string.match(redis.call('hget', signs, me) or '', '^%d+') or '')
 if last and number <= last then
   return refuse(redis.call('pttl', lock), redis.call('lindex', queue, 0))
 end
-if heirs > 0 then
+if earlierCount > 0 then
   -- The waiter's earlier requests may have arrived in any order, and several may have a place. The
   -- waiter keeps the foremost.
   local earlier = {}
-  for i = 14, 13 + heirs do
+  for i = 14, 13 + earlierCount do
     earlier[ARGV[i]] = true
   end
   for _, old in ipairs(redis.call('lrange', queue, 0, -1)) do
@@ -125,14 +127,14 @@ if heirs > 0 then
     if old == me then
       break
     elseif score then
-      local last = sign(at(redis.call('hget', signs, old)) or now)
+      local last = sign(timeOf(redis.call('hget', signs, old)) or now)
       local new = redis.call('zadd', scores, score, me) == 1
-      local set = redis.pcall('hset', signs, me, last)
-      if type(set) == 'table' then
+      local result = redis.pcall('hset', signs, me, last)
+      if type(result) == 'table' then
         if new then
           redis.call('zrem', scores, me)
         end
-        return set
+        return result
       end
       redis.call('lrem', queue, 1, me) -- its own place is behind this one
       redis.call('linsert', queue, 'before', old, me)
@@ -145,15 +147,15 @@ if heirs > 0 then
 end
 for i = 14, #ARGV do
   local old = ARGV[i]
-  if other == 0 then
-    if i < 14 + heirs and redis.call('hexists', lock, old) == 1 then
+  if foreignHolder == 0 then
+    if i < 14 + earlierCount and redis.call('hexists', lock, old) == 1 then
       redis.call('hset', lock, me, '1')
     end
     redis.call('hdel', lock, old)
   end
   leave(old)
 end
-mine = other == 0 and redis.call('hexists', lock, me) == 1
+local isHeldByMe = foreignHolder == 0 and redis.call('hexists', lock, me) == 1
 -- This call sweeps at most 200. The next call does the rest.
 local first, woken, swept = redis.call('lindex', queue, 0), false, 0
 while first and swept < 200 do
@@ -171,25 +173,25 @@ while first and swept < 200 do
   first = redis.call('lindex', queue, 0)
 end
 local pttl = redis.call('pttl', lock)
-if mine or pttl == -2 and (not first or first == me) then
-  refused = first and may('lrem', counter, 1, '')
+if isHeldByMe or pttl == -2 and (not first or first == me) then
+  refused = first and errorIfForbidden('lrem', counter, 1, '')
   if refused then
     return refused
   end
   local token = mint(counter, floor, 0)
   redis.call('hset', lock, me, '1')
-  local set = redis.pcall('pttl', lock)
-  if type(set) == 'number' and set < lease then
-    set = redis.pcall('pexpire', lock, lease)
+  local result = redis.pcall('pttl', lock)
+  if type(result) == 'number' and result < lease then
+    result = redis.pcall('pexpire', lock, lease)
   end
-  if type(set) == 'table' then -- no hold without an end
-    if not mine then
+  if type(result) == 'table' then -- no hold without an end
+    if not isHeldByMe then
       redis.call('hdel', lock, me)
     end
     leave(me)
-    return set
+    return result
   end
-  if not mine then
+  if not isHeldByMe then
     if first then
       redis.call('lrem', queue, 1, me)
     end
@@ -198,115 +200,148 @@ if mine or pttl == -2 and (not first or first == me) then
   end
   return {1, token}
 end
-if mySign ~= '' then
-  local score = tonumber(redis.call('zscore', scores, me) or '')
-  if not score then
-    redis.call('lrange', queue, 0, 0) -- fails here if LRANGE is forbidden: nothing may fail between a place and its score
-  end
-  local before = score and at(redis.call('hget', signs, me)) or now
+-- stand writes my sign of life, and puts me at the end of the queue if I am not in it. It returns an
+-- error if the server refuses a place.
+local function stand(isScored)
   redis.call('hset', signs, me, sign(now))
-  if not score or not first then -- a DEL of the queue may have left the score
-    local stands = redis.pcall('rpush', queue, me)
-    if type(stands) == 'table' then
+  if not isScored or not first then -- a DEL of the queue may have left the score
+    local result = redis.pcall('rpush', queue, me)
+    if type(result) == 'table' then
       redis.call('hdel', signs, me)
-      return stands
+      return result
     end
     first = first or me
   end
-  -- span is the sum of the waits of Redisson's waiters ahead, which they will subtract from my
-  -- score. Each waiter that left has subtracted its wait, so span is the part of my score above
-  -- the grace at my last sign. For a new waiter it is estimated from the queue. A swept waiter
-  -- subtracts nothing. So the whole queue is read from time to time, the longer it is the less
-  -- often. A long queue is not read if all its waiters are ours, see fair_sign. The last waiter is
-  -- always read: a new waiter of Redisson's adds to its score, and sleeps for ever if that is in
-  -- the past.
-  local length, signed = redis.call('llen', queue), 0
-  local time = now
-  if before > now and before - now < patience / 2 then
-    time = before -- this request is late, or this clock is behind the last sign's clock
-  end
-  local span = math.max(length - redis.call('hlen', signs), 0) * patience
-  if score then
-    span = math.max(score - before - grace, 0)
-  end
-  local order = {me, redis.call('lindex', queue, -1)}
+end
+-- readQueue returns me and the last waiter, or from time to time the whole queue, the longer it is the
+-- less often: a swept waiter subtracts nothing from my score. A long queue is not read if all its
+-- waiters are ours, see fair_sign. The last waiter is always read: a new waiter of Redisson's adds to
+-- its score, and sleeps for ever if that is in the past.
+local function readQueue(length)
   -- A waiter's signs here may all have odd numbers, because every second one was for fair_sign.
-  local whole = math.ceil((number or 0) / 2) % math.ceil(length / 16) == 0 and (length <= 16 or length ~= redis.call('hlen', signs)
+  local isWhole = math.ceil((number or 0) / 2) % math.ceil(length / 16) == 0 and (length <= 16 or length ~= redis.call('hlen', signs)
     or redis.call('zcount', scores, now + patience / 2, '+inf') > 0)
-  if whole then
-    order = redis.call('lrange', queue, 0, -1)
-    local stands = false
-    for _, other in ipairs(order) do
-      stands = stands or other == me
-    end
-    if not stands then -- somebody has removed my place and left my score
-      redis.call('rpush', queue, me)
-      order[#order + 1] = me
+  if not isWhole then
+    return {me, redis.call('lindex', queue, -1)}, false
+  end
+  local order = redis.call('lrange', queue, 0, -1)
+  for _, field in ipairs(order) do
+    if field == me then
+      return order, true
     end
   end
-  -- base is the score of the waiter before, java says whether this waiter is Redisson's.
-  local least, ahead, base, java = nil, 0, now + math.max(pttl, 0), false
-  for _, other in ipairs(order) do
-    local ours = redis.call('hexists', signs, other)
+  redis.call('rpush', queue, me) -- somebody has removed my place and left my score
+  order[#order + 1] = me
+  return order, true
+end
+-- writeScores sets my score to soonest plus span, and raises the scores of Redisson's waiters behind
+-- me that are too low. span is the sum of the waits of Redisson's waiters ahead, which they will
+-- subtract from my score. It is found anew if order is the whole queue. The function returns an error,
+-- or nil and how many waiters of order are ours.
+local function writeScores(order, isWhole, soonest, span, isScored)
+  local signed, ahead, least = 0, 0, nil
+  local base, isRedissons = now + math.max(pttl, 0), false -- of the waiter before
+  for _, field in ipairs(order) do
+    local ours = redis.call('hexists', signs, field)
     signed = signed + ours
-    if other == me then
-      if whole then
-        span = ahead > 0 and math.max(score and span or 0, ahead) or 0
+    if field == me then
+      if isWhole then
+        span = ahead > 0 and math.max(isScored and span or 0, ahead) or 0
       end
-      least = time + grace + span
-      local set = redis.pcall('zadd', scores, string.format('%.0f', least), me)
-      if type(set) == 'table' then
-        if not score then
+      least, isRedissons = soonest + span, false
+      local result = redis.pcall('zadd', scores, string.format('%.0f', least), me)
+      if type(result) == 'table' then
+        if not isScored then
           redis.call('lrem', queue, 1, me)
           redis.call('hdel', signs, me)
         end
-        return set
+        return result
       end
-      java = false
     else
-      local its = tonumber(redis.call('zscore', scores, other) or '') or 0
-      local wait = 0
+      local score, wait = tonumber(redis.call('zscore', scores, field) or '') or 0, 0
       if ours == 0 then
-        wait = its - base
-        if not (wait > 0 and wait < 86400000) or not java and (least or wait < patience) then
+        wait = score - base
+        if not (wait > 0 and wait < day) or not isRedissons and (least or wait < patience) then
           wait = patience
-        elseif other == first then
-          wait = its - now -- the lease that it found is unknown, and a wait that is too long costs only time
+        elseif field == first then
+          wait = score - now -- the lease that it found is unknown, and a wait that is too long costs only time
         end
       end
       if not least then
         ahead = ahead + wait
       else
         least = least + wait
-        if its < least then
-          redis.call('zadd', scores, string.format('%.0f', least), other)
+        if score < least then
+          redis.call('zadd', scores, string.format('%.0f', least), field)
         end
       end
-      base, java = its, ours == 0
+      base, isRedissons = score, ours == 0
     end
   end
-  if whole and redis.call('hlen', signs) ~= signed then
-    local marks = redis.call('hgetall', signs)
-    for i = 1, #marks, 2 do
-      if not redis.call('zscore', scores, marks[i]) then
-        redis.call('hdel', signs, marks[i]) -- Redisson swept it
-      end
+  return nil, signed
+end
+-- sweepSigns removes the signs of waiters that Redisson swept, if there may be any.
+local function sweepSigns(signed)
+  if redis.call('hlen', signs) == signed then
+    return
+  end
+  local marks = redis.call('hgetall', signs)
+  for i = 1, #marks, 2 do
+    if not redis.call('zscore', scores, marks[i]) then
+      redis.call('hdel', signs, marks[i])
     end
   end
-  -- A queue of ours expires when all its waiters are dead. A queue with Redisson's waiters must
-  -- not. No TTL is lowered, because the next sign of another waiter may come later than mine.
+end
+-- setEnd makes a queue of ours expire when all its waiters are dead. A queue with Redisson's waiters
+-- must not. No TTL is lowered, because the next sign of another waiter may come later than mine.
+local function setEnd()
   local ours = redis.call('hlen', signs) == redis.call('llen', queue)
   for i = 2, 4 do
-    local set = 0
+    local result = 0
     if i < 4 and not ours then
       redis.call('persist', KEYS[i])
     elseif redis.call('pttl', KEYS[i]) < tonumber(life) then
-      set = redis.pcall('pexpire', KEYS[i], life)
+      result = redis.pcall('pexpire', KEYS[i], life)
     end
-    if type(set) == 'table' then -- no place without an end
+    if type(result) == 'table' then -- no place without an end
       leave(me)
-      return set
+      return result
     end
+  end
+end
+if mySign ~= '' then
+  local score = tonumber(redis.call('zscore', scores, me) or '')
+  local isScored = score ~= nil
+  if not isScored then
+    redis.call('lrange', queue, 0, 0) -- fails here if LRANGE is forbidden: nothing may fail between a place and its score
+  end
+  local before = isScored and timeOf(redis.call('hget', signs, me)) or now
+  local failure = stand(isScored)
+  if failure then
+    return failure
+  end
+  local length, time = redis.call('llen', queue), now
+  if before > now and before - now < patience / 2 then
+    time = before -- this request is late, or this clock is behind the last sign's clock
+  end
+  -- Each waiter that left has subtracted its wait, so span is the part of my score above the grace at my
+  -- last sign. For a new waiter it is estimated from the queue.
+  local span = math.max(length - redis.call('hlen', signs), 0) * patience
+  if isScored then
+    span = math.max(score - before - grace, 0)
+  end
+  local order, isWhole = readQueue(length)
+  local signed
+  failure, signed = writeScores(order, isWhole, time + grace, span, isScored)
+  if failure then
+    return failure
+  end
+  if isWhole then
+    sweepSigns(signed)
+  end
+  failure = setEnd()
+  if failure then
+    return failure
   end
 end
 if woken and pttl == -2 then

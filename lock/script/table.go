@@ -22,7 +22,7 @@ var (
 	Token   = define("token", "8fc75fd5ad95238144cfb1b1c24bb1081b49083c", expires|mints)
 
 	// FairMutex.
-	FairTake    = define("fair_take", "aa26199ebac14f3dc682f6f8d43f38e0fede6a75", expires|mints|acquires|others)
+	FairTake    = define("fair_take", "fb559d558ce83cda53515d043fd80e44eb77bba9", expires|mints|acquires|others)
 	FairSign    = define("fair_sign", "0882713d46e9ccad7c4cdff8c133d8434b2e1115", expires)
 	FairRelease = define("fair_release", "7d780b4ab501050ffddfac7414c112971918b120", effects|publishes)
 	FairForce   = define("fair_force", "9fd6d5fe9a5dee81d4302f0a87a0574578dc9ad6", effects|publishes|forces|tells)

@@ -37,7 +37,7 @@ func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
 	called := map[string]bool{}
 	literal := regexp.MustCompile(`\bp?call\('(\w+)'`)
 	other := regexp.MustCompile(`\bp?call\(([^'][^,()]*(?:\([^()]*\))?)`)
-	remembered := regexp.MustCompile(`\b(?:remember\([^,]+, [^,]+, |may\()'(\w+)'`)
+	remembered := regexp.MustCompile(`\b(?:remember\([^,]+, [^,]+, |errorIfForbidden\()'(\w+)'`)
 	for _, s := range script.All() {
 		for _, m := range remembered.FindAllStringSubmatch(s.Text(), -1) {
 			called[m[1]] = true
@@ -50,7 +50,7 @@ func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
 			case "publish", "publish or 'publish'", "command or 'publish'":
 				called["publish"] = true
 			case "...": // the arguments of these two functions
-				require.Regexp(t, `function (remember|may)\(`, s.Text())
+				require.Regexp(t, `function (remember|errorIfForbidden)\(`, s.Text())
 			case "unpack(call)": // the command that Guard runs needs a right of its own
 				require.Equal(t, script.Guard, s)
 			case "unpack(ARGV, i + 1, i + words)": // what diagnosis.Calls says
