@@ -68,6 +68,23 @@ func TestAForceUnlockTellsWhoIsJustHandedTheLock(t *testing.T) {
 	}
 }
 
+// TestADoubtfulHoldIsHandedOverByRedis, which knows whether it still has the lock. The holds after that are not
+// doubtful.
+func TestADoubtfulHoldIsHandedOverByRedis(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		held := b.startRun(4)
+		for _, marked := range []bool{false, true, false, false} {
+			if marked {
+				in(held).Hold().MarkDoubtful()
+			}
+			var pending bool
+			pending, held = b.handOverInPause(held)
+			require.Equal(t, marked, pending)
+		}
+		require.NoError(t, held.Unlock(context.Background()))
+	})
+}
+
 // TestWhoWaitsForALockOfItsOwnClientAsksNobody: the client knows that Redis would refuse the waiter.
 func TestWhoWaitsForALockOfItsOwnClientAsksNobody(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {

@@ -92,13 +92,15 @@ func (h *Hold) planHandOver() succession {
 	if n.Next == nil {
 		return n
 	}
+	// Redis, which is then asked to hand it over, knows better than an earlier doubt. A later one is for the next hold.
+	isDoubtful := h.setFlag(doubtful, false)
 	n.attempt = &n.For.(*mutexAcquire).attempt
 	if !kinds[h.kind].handedOver || !n.attempt.Renewed {
 		return n
 	}
 	n.more = n.Ahead
 	r := h.run()
-	if r == nil || n.Over || r.left == 0 || r.over(h.k.Table) || h.has(unsure) || h.longestLease() > 0 {
+	if r == nil || n.Over || isDoubtful || r.left == 0 || r.over(h.k.Table) || h.has(unsure) || h.longestLease() > 0 {
 		return n
 	}
 	r.left--

@@ -192,6 +192,9 @@ func (t *Table[H]) doubt(h H) {
 	s := t.shard(h.Name())
 	s.mu.Lock()
 	ask := s.doubts.mayAsk(h.Name(), t.Now(), t.pacing[waitqueue.Exclusive].MaxPoll)
+	if ask {
+		h.MarkDoubtful() // it may be handed over before Confirm
+	}
 	s.mu.Unlock()
 	if ask {
 		h.Confirm()

@@ -31,7 +31,8 @@ type Hold interface {
 	// Confirm asks Redis whether the hold still exists. It does not wait.
 	Confirm()
 	// MarkDoubtful is called when Redis may have the hold no more. If the hold is just being handed
-	// over, the next one is no better. IsDoubtful reports whether it was called.
+	// over in memory, the next one is no better. IsDoubtful reports whether it was called, and Redis was
+	// not asked to hand the hold over since.
 	MarkDoubtful()
 	IsDoubtful() bool
 }

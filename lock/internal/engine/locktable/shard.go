@@ -105,16 +105,16 @@ func (s *shard[H]) ownLocked(name string, o owner.Owner, m Mode) (none H) {
 	return none
 }
 
-// replaceLocked makes next the hold of its name in the place of h, which has ended. If another hold of
-// the name came since, replaceLocked keeps and returns it, else it returns nil.
-func (s *shard[H]) replaceLocked(h, next H) (other H) {
+// replaceLocked makes next the hold of its name in the place of h, which has ended, and reports whether h was
+// that hold until now. If another hold of the name came since, replaceLocked keeps and returns it.
+func (s *shard[H]) replaceLocked(h, next H) (other H, wasKnown bool) {
 	before := s.holds.set(next)
 	if before == h {
-		return other
+		return other, true
 	}
 	s.removeOlderLocked(h)
 	s.keepLocked(before)
-	return before
+	return before, false
 }
 
 // keepLocked keeps h, which another hold has replaced, among the known holds. h may be nil. Redis has

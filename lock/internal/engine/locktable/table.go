@@ -272,16 +272,19 @@ func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	}
 	s.wakeCallersLocked(next)
 	before := s.heldLocked()
-	other := s.replaceLocked(h, next)
+	other, wasKnown := s.replaceLocked(h, next)
 	s.changedLocked(before)
 	s.handedLocked(h, w, next)
-	doubtful := h.IsDoubtful()
+	isDoubtful := !wasKnown || h.IsDoubtful()
+	if isDoubtful {
+		next.MarkDoubtful() // it may be handed on before it is asked about
+	}
 	s.mu.Unlock()
 	var none H
 	if other != none { // one of them is not in Redis any more, as in Adopt
 		other.Confirm()
 	}
-	if other != none || doubtful {
+	if isDoubtful {
 		next.Confirm()
 	}
 	t.catchUp(next)

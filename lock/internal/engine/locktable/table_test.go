@@ -333,6 +333,7 @@ func TestAHoldWhoseLockWasDeletedIsAskedAboutWhoeverHasIt(t *testing.T) {
 				deleted("after")
 				require.NoError(t, <-got)
 				require.Equal(t, when != "never", next.timesConfirmed() > 0, "a question about the first may have been answered")
+				require.Equal(t, when != "never", next.IsDoubtful(), "it may be handed on before it was asked about")
 				require.Equal(t, when == "before" || when == "while it leaves", first.held.timesConfirmed() > 0)
 				c.unlock(next)
 			})
@@ -343,7 +344,8 @@ func TestAHoldWhoseLockWasDeletedIsAskedAboutWhoeverHasIt(t *testing.T) {
 // TestAHoldThatIsHandedOverBesideAnotherIsAskedAbout: the key was deleted, and a try of another call has taken
 // the lock since the last Unlock of the hold began. Redis has at most one of the two.
 func TestAHoldThatIsHandedOverBesideAnotherIsAskedAbout(t *testing.T) {
-	for _, beside := range []bool{false, true} {
+	for _, other := range []string{"none", "stays", "is gone again"} {
+		beside := other != "none"
 		play(t, func(t *testing.T, c *client) {
 			first, second, third := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}, &take{c: c, name: "a", as: ownerOf(3)}
 			require.NoError(t, first.run(t.Context(), Request{}))
@@ -355,10 +357,14 @@ func TestAHoldThatIsHandedOverBesideAnotherIsAskedAbout(t *testing.T) {
 				c.redis.swapHolder("a", first.held, nil)
 				require.Equal(t, granted, third.Try(t.Context()))
 			}
+			if other == "is gone again" {
+				c.unlock(third.held)
+			}
 			c.table.Deliver(first.held, n.Next, next)
 			require.NoError(t, <-got)
 			require.Equal(t, beside, next.timesConfirmed() > 0)
-			if beside {
+			require.Equal(t, beside, next.IsDoubtful())
+			if other == "stays" {
 				require.NotZero(t, third.held.timesConfirmed())
 				c.unlock(third.held)
 			}
