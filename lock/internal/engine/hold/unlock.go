@@ -149,6 +149,9 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answer
 			return isUnlocked, wire.Outcome{Result: wire.Granted}
 		}
 	}
+	if busy != nil {
+		k.Table.Forget(h) // first, because Release may wait for the write of a renewal
+	}
 	if !again && !h.lease.Release() { // its trust ended just now
 		h.releaseLater()
 		return isUnlocked, wire.Failure(h.lostByLease(renewal.TrustEnded))
@@ -160,7 +163,6 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answer
 		s.note(r) // not after the hooks, which may be slow
 	} else {
 		o = busyRelease(busy)
-		k.Table.Forget(h)
 	}
 	switch {
 	case o.Result != wire.Granted:
@@ -235,7 +237,8 @@ func (u *Unlocks) Unlock(ctx context.Context, x *Held) error {
 		ctx = over
 	}
 	err := x.unlockWithin(ctx, s)
-	if wait.Ended(ctx) != nil && s.answers.Load() == before {
+	// An Unlock that ended well needed no answer. Only its hooks took long.
+	if err != nil && wait.Ended(ctx) != nil && s.answers.Load() == before {
 		s.silent.Store(true)
 	}
 	return err

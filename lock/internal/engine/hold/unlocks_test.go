@@ -107,6 +107,29 @@ func TestAServerIsSilentUnlessRedisAnswersAnUnlock(t *testing.T) {
 	}
 }
 
+// TestAnUnlockThatNeedsNoAnswerMakesNoServerSilent: its hook takes longer than an Unlock may wait for Redis.
+func TestAnUnlockThatNeedsNoAnswerMakesNoServerSilent(t *testing.T) {
+	hooked := false
+	cfg := lock.Config{Hooks: lock.Hooks{Released: func(lock.Event) {
+		if hooked {
+			time.Sleep(time.Minute)
+		}
+	}}}
+	withBusy(t, cfg, func(b *busy) {
+		var u hold.Unlocks
+		later, x := b.lock("later"), b.startRun(1)
+		hooked = true
+		require.NoError(b, u.Unlock(b.Context(), in(x)))
+		hooked = false
+		require.NoError(b, (<-b.held).Unlock(b.Context()))
+		end := hold.TakeTurn(in(later))
+		defer end()
+		began := time.Now()
+		require.ErrorIs(b, u.Unlock(b.Context(), in(later)), lock.ErrUnknown)
+		require.Positive(b, time.Since(began), "it waits for the server")
+	})
+}
+
 // TestAnAnswerCountsBeforeTheHooksOfItsUnlock, which may be slow. Until they return, no other answer may come.
 func TestAnAnswerCountsBeforeTheHooksOfItsUnlock(t *testing.T) {
 	const slow = time.Hour
@@ -131,5 +154,38 @@ func TestAnAnswerCountsBeforeTheHooksOfItsUnlock(t *testing.T) {
 		require.ErrorIs(b, u.Unlock(b.Context(), in(later)), lock.ErrUnknown)
 		require.Positive(b, time.Since(began), "it waits for the server")
 		require.NoError(b, <-done)
+	})
+}
+
+// TestAnUnlockThatGaveUpKeepsNobodyWaiting: a renewal of the hold is being written for long, so the Unlock does not
+// return. A TryLock of the same owner that came before does not wait for that.
+func TestAnUnlockThatGaveUpKeepsNobodyWaiting(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		ctx := lock.WithOwner(context.Background(), "owner")
+		x, err := b.m.Lock(ctx)
+		require.NoError(b, err)
+		time.Sleep(15 * time.Second) // one renewal has made its connection
+		b.wire.Stall(12 * time.Second)
+		time.Sleep(10 * time.Second)
+		b.wire.Stall(0)
+		end := hold.TakeTurn(in(x))
+		tried, unlocked := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := b.m.TryLock(ctx)
+			tried <- err
+		}()
+		synctest.Wait()
+		go func() {
+			ended, cancel := context.WithDeadline(context.Background(), time.Now())
+			defer cancel()
+			unlocked <- hold.UnlockWithin(ended, in(x))
+		}()
+		synctest.Wait()
+		require.Empty(b, unlocked)
+		end()
+		began := time.Now()
+		require.ErrorIs(b, <-tried, lock.ErrNotAcquired)
+		require.Zero(b, time.Since(began))
+		require.ErrorIs(b, <-unlocked, lock.ErrUnknown)
 	})
 }
