@@ -57,7 +57,7 @@ func (c *Client) Close(ctx context.Context) error {
 		select {
 		case <-c.table.Idle():
 		case <-ctx.Done():
-			return errors.Join(c.endHeld(ctx), c.awaitUser(ctx))
+			return errors.Join(c.endHeld(ctx, isLater), c.awaitUser(ctx))
 		}
 	}
 	limit := ctx
@@ -67,7 +67,7 @@ func (c *Client) Close(ctx context.Context) error {
 	var left error
 	if c.gaveUp.Load() && !isLater { // so nobody may have unlocked
 		<-c.givenUp
-		left = c.heldError(c.endOfWait, "")
+		left = c.heldError(c.released+c.unreleased, c.endOfWait, "")
 	}
 	switch n := c.holds.Close(limit); {
 	case left != nil:
@@ -110,8 +110,8 @@ func (c *Client) awaitUser(ctx context.Context) error {
 }
 
 // endHeld closes c while locks are still held, or calls are under way, because ctx has ended. It returns
-// the error of Close.
-func (c *Client) endHeld(ctx context.Context) error {
+// the error of Close. If isLater is true, another Close has given the locks up, and has said so.
+func (c *Client) endHeld(ctx context.Context, isLater bool) error {
 	if c.gaveUp.Swap(true) {
 		<-c.givenUp // another Close releases the locks, and the client must not end meanwhile
 	} else {
@@ -131,7 +131,11 @@ func (c *Client) endHeld(ctx context.Context) error {
 			open = fmt.Sprintf(", and %d requests were not answered, whose locks are left to their TTL", n)
 		}
 	}
-	return c.heldError(wait.Ended(ctx), open)
+	held := c.released + c.unreleased
+	if isLater {
+		held = 0
+	}
+	return c.heldError(held, wait.Ended(ctx), open)
 }
 
 // giveUp counts the locks that are still held when a Close ends its wait because of why. With
@@ -147,10 +151,9 @@ func (c *Client) giveUp(why error) {
 	}
 }
 
-// heldError is the error of a Close that has not waited for all Unlocks because of why. open says what else
-// is left. heldError is called after giveUp.
-func (c *Client) heldError(why error, open string) error {
-	held := c.released + c.unreleased
+// heldError is the error of a Close that has not waited for all Unlocks because of why. held is how many locks
+// were held then, and open says what else is left. heldError is called after giveUp.
+func (c *Client) heldError(held int, why error, open string) error {
 	fate, hint := ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
 	if c.cfg.ReleaseOnClose {
 		fate = fmt.Sprintf(": %d were released, %d are left to their TTL", c.released, c.unreleased)

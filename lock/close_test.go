@@ -189,6 +189,36 @@ func TestACloseThatWaitsSaysThatAnotherHasGivenUp(t *testing.T) {
 	}
 }
 
+// TestACloseThatBeginsAfterAnotherGaveUpSaysWhatItWaitsFor: the locks are lost, and one Unlock from before is
+// still inside of a hook.
+func TestACloseThatBeginsAfterAnotherGaveUpSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	for _, release := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv, hook := locktest.NewServer(t), make(chan struct{})
+			c := srv.Client(lock.Config{ReleaseOnClose: release, Hooks: lock.Hooks{Released: func(e lock.Event) {
+				if e.Name == "slow" {
+					<-hook
+				}
+			}}})
+			_, err := c.Mutex("m").Lock(t.Context())
+			require.NoError(t, err)
+			slow, err := c.Mutex("slow").Lock(t.Context())
+			require.NoError(t, err)
+			unlocked := make(chan error, 1)
+			go func() { unlocked <- slow.Unlock(context.Background()) }()
+			synctest.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorContains(t, c.Close(ctx), "closed with 1 locks held")
+			require.ErrorContains(t, c.Close(ctx), "closed with no lock held, but while calls were under way: context canceled")
+			close(hook)
+			require.NoError(t, <-unlocked)
+			require.NoError(t, c.Close(context.Background()))
+		})
+	}
+}
+
 // TestCloseWithoutLocksSaysWhatItWaitedFor: a call whose request is not answered.
 func TestCloseWithoutLocksSaysWhatItWaitedFor(t *testing.T) {
 	s := onRedis(t)
