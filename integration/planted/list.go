@@ -146,9 +146,16 @@ var bugs = []bug{
 	{
 		name: "run-never-ends", file: "lock/internal/engine/hold/run.go",
 		breaks: "at the end of a run the lock is handed on in memory, and others never have their turn",
-		before: "if r == nil || n.Over || r.left == 0",
-		after:  "if r == nil || r.left == 0",
+		before: "if r == nil || n.Over || isDoubtful",
+		after:  "if r == nil || isDoubtful",
 		tests:  []tests{{pkg: "./lock/internal/engine/hold", run: "^TestAnotherClientThatWaitsHasItsTurnAfterARun$"}},
+	},
+	{
+		name: "doubtful-hold-is-handed-on-in-memory", file: "lock/internal/engine/hold/run.go",
+		breaks: "who gets a lock that ForceUnlock has just deleted learns of that at its next renewal",
+		before: "isDoubtful := h.setFlag(doubtful, false)",
+		after:  "isDoubtful := false",
+		tests:  []tests{{pkg: "./lock/internal/engine/hold", run: "^TestADoubtfulHoldIsHandedOverByRedis$"}},
 	},
 	{
 		name: "unlock-of-what-is-gone-says-nothing", file: "lock/internal/engine/hold/release.go",

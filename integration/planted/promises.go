@@ -33,7 +33,7 @@ var promises = []promise{
 	{"P20", "No error and no log has a password.", "lock/open.go", []string{"password-of-credentials-is-shown"}},
 	{"P21", "Wait of a CountDownLatch returns nil only when the latch is open.", "lock/latch.go", []string{"latch-opens-early"}},
 	{"P22", "A CountDown takes effect once, however often its request is sent.", "lock/latch.go", []string{"count-down-counts-twice"}},
-	{"P23", "ForceUnlock deletes the lock, whoever holds it, and wakes waiters.", "lock/inspect.go", []string{"force-touches-what-it-has-deleted"}},
+	{"P23", "ForceUnlock deletes the lock, whoever holds it, and wakes waiters.", "lock/inspect.go", []string{"force-touches-what-it-has-deleted", "doubtful-hold-is-handed-on-in-memory"}},
 	{"P24", "A holder of a RedLock is told of a loss before its servers release a quorum.", "lock/redlock.go", []string{"redlock-told-late-after-a-loss", "redlock-without-drift"}},
 	{"P25", "A member of a RedLock that may have forgotten a hold has no vote.", "lock/redlock.go", []string{"redlock-asks-a-young-server"}},
 	{"P26", "A member of a RedLock whose key was deleted is not taken again.", "lock/redlock.go", []string{"retake-of-a-deleted-member"}},
