@@ -139,7 +139,7 @@ func (ln *Lane) close() (gone []*Lease, writing []untold) {
 // groupsLocked returns all groups that may have leases.
 func (ln *Lane) groupsLocked() []*group {
 	all := slices.Clone([]*group(ln.queue))
-	for _, in := range []map[int64]*group{ln.windows, ln.fixed} {
+	for _, in := range []map[int64]*group{ln.waitingByDue, ln.fixed} {
 		for _, end := range slices.Sorted(maps.Keys(in)) {
 			all = append(all, in[end])
 		}

@@ -44,5 +44,5 @@ func (w *Watchdog) TakenOut() int {
 func (ln *Lane) InSlots() int {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	return ln.slots.leases
+	return ln.slots.leaseCount
 }

@@ -11,7 +11,7 @@ type kind uint8
 
 const (
 	spare   kind = iota // empty, and in Lane.spare unless that is full; to waiting, fixed or queued
-	waiting             // in Lane.windows; to queued when due
+	waiting             // in Lane.waitingByDue; to queued when due
 	queued              // in Lane.queue until its last lease is taken
 	inBatch             // the group of a Batch, always
 	fixed               // in Lane.fixed; never due
@@ -25,7 +25,7 @@ type group struct {
 	timer  wheel.Timer   // armed for the earlier of due (while waiting or queued) and trust; while spare, as it was before
 	lane   *Lane         // immutable
 	batch  *Batch        // immutable; nil except in the group of a Batch
-	window int64         // the key in Lane.windows or Lane.fixed
+	key    int64         // of Lane.waitingByDue or Lane.fixed
 	due    instant       // when the leases are due; while queued, when all dispatchers are woken for the group
 	trust  instant       // lower bound of the leases' ends of trust
 	armed  instant       // the time for which timer is armed; never if it is not armed

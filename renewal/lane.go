@@ -19,19 +19,19 @@ type Lane struct {
 	cancel  context.CancelFunc
 	batches []*Batch // one per dispatcher
 
-	mu         sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
-	work       sync.Cond  // on mu: queue is not empty, or closed
-	closed     bool
-	windows    map[int64]*group // waiting groups; scheduleLocked makes the key from the due time
-	fixed      map[int64]*group // leases that are not renewed, by the window of their end of trust when they were added
-	slots      slots
-	lastGroup  *group        // what groupOfLocked returned last
-	queue      queue         // of due groups
-	spare      []*group      // empty groups, to be used again
-	lastVerify instant       // when Verify was last called; before every Stamp if it never was
-	failures   int           // batches in a row that the store did not answer
-	recovered  chan struct{} // closed at the next answer; nil if no dispatcher waits for it
-	stats      laneStats
+	mu           sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
+	work         sync.Cond  // on mu: queue is not empty, or closed
+	closed       bool
+	waitingByDue map[int64]*group // waiting groups; scheduleLocked makes the key from the due time
+	fixed        map[int64]*group // leases that are not renewed, by the window of their end of trust when they were added
+	slots        slots
+	lastGroup    *group        // what groupOfLocked returned last
+	queue        queue         // of due groups
+	spare        []*group      // empty groups, to be used again
+	lastVerify   instant       // when Verify was last called; before every Stamp if it never was
+	failures     int           // batches in a row that the store did not answer
+	recovered    chan struct{} // closed at the next answer; nil if no dispatcher waits for it
+	stats        laneStats
 }
 
 // maxSpare limits Lane.spare. Few are needed, because in each window about as many groups
@@ -122,7 +122,7 @@ func (ln *Lane) scheduleLocked(l *Lease, at, now instant) {
 		if l.flags&sentAlone != 0 {
 			window |= 1
 		}
-		g = ln.groupOfLocked(ln.windows, waiting, window)
+		g = ln.groupOfLocked(ln.waitingByDue, waiting, window)
 	}
 	g.addLocked(l)
 	g.armLocked(now)
@@ -131,13 +131,13 @@ func (ln *Lane) scheduleLocked(l *Lease, at, now instant) {
 // groupOfLocked returns the group with the key window in the map in, which is windows or
 // fixed. It makes the group if there is none.
 func (ln *Lane) groupOfLocked(in map[int64]*group, k kind, window int64) *group {
-	if g := ln.lastGroup; g != nil && g.window == window && g.kind == k {
+	if g := ln.lastGroup; g != nil && g.key == window && g.kind == k {
 		return g
 	}
 	g := in[window]
 	if g == nil {
 		g = ln.newGroupLocked(k)
-		g.window = window
+		g.key = window
 		if k == waiting {
 			g.due = instant(window >> 1)
 			g.limit = int(window & 1)
@@ -165,12 +165,12 @@ func (ln *Lane) newGroupLocked(k kind) *group {
 // armed, because a lease that is taken and soon released leaves an empty group, and the next lease needs
 // the timer for the same moment. If no lease comes, the timer fires once for nothing.
 func (ln *Lane) dropGroupLocked(g *group) {
-	isArmedSoon := g.kind == queued // for the case that a dispatcher hangs
+	wasQueued := g.kind == queued // for the case that a dispatcher hangs
 	switch g.kind {
 	case waiting:
-		delete(ln.windows, g.window)
+		delete(ln.waitingByDue, g.key)
 	case fixed:
-		delete(ln.fixed, g.window)
+		delete(ln.fixed, g.key)
 	case queued:
 		ln.queue.remove(g)
 	}
@@ -179,7 +179,7 @@ func (ln *Lane) dropGroupLocked(g *group) {
 	if isKept {
 		ln.spare = append(ln.spare, g)
 	}
-	if isArmedSoon || !isKept {
+	if wasQueued || !isKept {
 		g.disarmLocked()
 	}
 }
@@ -198,7 +198,7 @@ func (ln *Lane) visitGroup(g *group) {
 	if g.live > 0 && g.due <= now {
 		switch g.kind {
 		case waiting:
-			delete(ln.windows, g.window)
+			delete(ln.waitingByDue, g.key)
 			ln.enqueueLocked(g, now)
 		case queued:
 			g.due = never

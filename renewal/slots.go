@@ -17,17 +17,17 @@ import (
 // gaps.
 type slots struct {
 	// immutable
-	interval time.Duration // a whole number of ticks
-	tick     time.Duration
-	size     int32  // the most leases of a slot
-	most     int    // the most slots: one per tick
-	phase    uint64 // of the first slot in the interval, in 1/2^64 of it
+	interval  time.Duration // a whole number of ticks
+	tick      time.Duration
+	maxLeases int32  // the most leases of a slot
+	maxSlots  int    // the most slots: one per tick
+	phase     uint64 // of the first slot in the interval, in 1/2^64 of it
 
-	all    []slot
-	free   []uint16 // a stack of slots: every open slot with room, and perhaps slots that are full or not open any more
-	open   int      // the first slots, up to this number, take leases; the others are being emptied
-	leases int
-	turn   int // the slot that was joined last when all were full
+	all        []slot
+	free       []uint16 // a stack of slots: every open slot with room, and perhaps slots that are full or not open any more
+	openCount  int      // the first slots, up to this number, take leases; the others are being emptied
+	leaseCount int
+	lastShared int // the slot that was joined last when all were full
 	// nextEmptying is the earliest time at which slots may be emptied again, so that a
 	// lease seldom changes its slot.
 	nextEmptying instant
@@ -35,15 +35,15 @@ type slots struct {
 
 // slot is one of the slots, which are numbered from 1.
 type slot struct {
-	offset instant // its first moment
-	leases int32
-	listed bool // in slots.free
+	offset     instant // its first moment
+	leaseCount int32
+	listed     bool // in slots.free
 }
 
 const (
-	// maxSize is the most leases of a slot. A larger batch would cost little less for
+	// maxSlotLeases is the most leases of a slot. A larger batch would cost little less for
 	// each lease, and a large lane has enough slots of this size for an even load.
-	maxSize = 1024
+	maxSlotLeases = 1024
 	// restIntervals is the number of intervals for which no slot is emptied after some were. A
 	// lease that leaves its slot is renewed once or twice too early, by one interval
 	// in all. So its mean interval stays above 10/11.
@@ -54,16 +54,16 @@ func newSlots(cfg Config, phase uint64) slots {
 	interval := cfg.interval()
 	return slots{
 		interval: interval, tick: cfg.Tick, phase: phase,
-		size: int32(min(cfg.MaxBatch, maxSize)),
-		most: int(min(interval/cfg.Tick, math.MaxUint16)),
+		maxLeases: int32(min(cfg.MaxBatch, maxSlotLeases)),
+		maxSlots:  int(min(interval/cfg.Tick, math.MaxUint16)),
 	}
 }
 
 // join chooses a slot for one more lease.
 func (s *slots) join() uint16 {
 	k := s.choose()
-	s.all[k-1].leases++
-	s.leases++
+	s.all[k-1].leaseCount++
+	s.leaseCount++
 	return k
 }
 
@@ -78,24 +78,26 @@ func (s *slots) choose() uint16 {
 		s.all[k-1].listed = false
 		s.free = s.free[:last]
 	}
-	for s.open < s.most {
-		s.open++
-		if s.open > len(s.all) {
+	for s.openCount < s.maxSlots {
+		s.openCount++
+		if s.openCount > len(s.all) {
 			part, _ := bits.Mul64(s.phase+bits.Reverse64(uint64(len(s.all))), uint64(s.interval))
 			at := time.Duration(part).Truncate(s.tick)
 			s.all = append(s.all, slot{offset: instant(at)})
 		}
-		if k := uint16(s.open); s.hasRoom(k) {
+		if k := uint16(s.openCount); s.hasRoom(k) {
 			s.list(k)
 			return k
 		}
 	}
-	s.turn = s.turn%s.most + 1
-	return uint16(s.turn)
+	s.lastShared = s.lastShared%s.maxSlots + 1
+	return uint16(s.lastShared)
 }
 
 // hasRoom reports whether another lease may join slot k.
-func (s *slots) hasRoom(k uint16) bool { return int(k) <= s.open && s.all[k-1].leases < s.size }
+func (s *slots) hasRoom(k uint16) bool {
+	return int(k) <= s.openCount && s.all[k-1].leaseCount < s.maxLeases
+}
 
 // list puts slot k on the stack of slots with room, once.
 func (s *slots) list(k uint16) {
@@ -108,8 +110,8 @@ func (s *slots) list(k uint16) {
 // leave removes a lease from slot k that is not renewed any more, or will join
 // another slot.
 func (s *slots) leave(k uint16) {
-	s.all[k-1].leases--
-	s.leases--
+	s.all[k-1].leaseCount--
+	s.leaseCount--
 	if s.hasRoom(k) {
 		s.list(k)
 	}
@@ -119,11 +121,11 @@ func (s *slots) leave(k uint16) {
 // leases need at least one slot less than are open, keepOrChange closes slots, and a
 // lease of a slot that is closed joins an open one. Otherwise it keeps k.
 func (s *slots) keepOrChange(k uint16, now instant) uint16 {
-	if size := int(s.size); s.leases <= (s.open-1)*size && now >= s.nextEmptying {
-		s.open = (s.leases-1)/size + 1
+	if size := int(s.maxLeases); s.leaseCount <= (s.openCount-1)*size && now >= s.nextEmptying {
+		s.openCount = (s.leaseCount-1)/size + 1
 		s.nextEmptying = now.plus(restIntervals * s.interval)
 	}
-	if int(k) <= s.open {
+	if int(k) <= s.openCount {
 		return k
 	}
 	s.leave(k)

@@ -23,8 +23,8 @@ func newTestSlots(t testing.TB, cfg Config) slots {
 // counts returns the number of leases of each slot that has any.
 func (s *slots) counts() (counts []int) {
 	for _, one := range s.all {
-		if one.leases > 0 {
-			counts = append(counts, int(one.leases))
+		if one.leaseCount > 0 {
+			counts = append(counts, int(one.leaseCount))
 		}
 	}
 	return counts
@@ -37,7 +37,7 @@ func TestSlotsAreAsManyAsFullBatches(t *testing.T) {
 			b.join()
 		}
 		require.Len(t, b.counts(), want, leases)
-		require.EqualValues(t, min(leases, maxSize), slices.Max(b.counts()))
+		require.EqualValues(t, min(leases, maxSlotLeases), slices.Max(b.counts()))
 	}
 }
 
@@ -191,7 +191,7 @@ func (r *rhythm) run(d, late time.Duration) {
 func (r *rhythm) requireEven() {
 	r.t.Helper()
 	r.run(r.b.interval, 0)
-	want := (len(r.leases)-1)/int(r.b.size) + 1
+	want := (len(r.leases)-1)/int(r.b.maxLeases) + 1
 	require.InDelta(r.t, want, len(r.times), 1+float64(want)/20, "%d leases; some slots share a tick", len(r.leases))
 	for i := 1; i < len(r.times); i++ {
 		require.LessOrEqual(r.t, r.times[i]-r.times[i-1], 2*instant(r.b.interval)/instant(want)+2*instant(r.b.tick))
@@ -243,7 +243,7 @@ func TestTheMeanIntervalStaysLong(t *testing.T) {
 			r.run(rapid.Custom(func(t *rapid.T) time.Duration {
 				return time.Duration(rapid.IntRange(0, 3*int(r.b.interval/time.Millisecond)).Draw(t, "ms")) * time.Millisecond
 			}).Draw(rt, "pause"), r.b.interval/100)
-			require.Equal(rt, len(r.leases), r.b.leases)
+			require.Equal(rt, len(r.leases), r.b.leaseCount)
 			require.LessOrEqual(rt, slices.Max(r.b.counts()), 4)
 		}
 		for _, l := range r.leases {

@@ -29,7 +29,7 @@ func (ln *Lane) Verify() {
 	for _, g := range ln.queue {
 		g.verify = true
 	}
-	for _, in := range []map[int64]*group{ln.windows, ln.fixed} {
+	for _, in := range []map[int64]*group{ln.waitingByDue, ln.fixed} {
 		for _, end := range slices.Sorted(maps.Keys(in)) {
 			g := in[end]
 			g.verify = true

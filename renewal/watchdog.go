@@ -92,7 +92,7 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	}
 	ln := &Lane{
 		dog: w, name: name, renewer: r,
-		windows: make(map[int64]*group), fixed: make(map[int64]*group),
+		waitingByDue: make(map[int64]*group), fixed: make(map[int64]*group),
 		slots: newSlots(w.cfg, w.random.Uint64()), lastVerify: math.MinInt64,
 	}
 	ln.work.L = &ln.mu

@@ -144,10 +144,10 @@ func (w *Wheel) earliestTick() int64 {
 // pass fires everything due at or before tick. If a callback calls Goexit, a further pass for the same tick finishes
 // the work, because a shard's next stays as it is until all its due timers were collected.
 func (w *Wheel) pass(tick int64) {
-	// A caller may have filed a timer at a tick that was passed meanwhile. Then tick is below open, which must not
-	// fall. Only the driver writes open.
-	if tick >= w.open.Load() {
-		w.open.Store(tick + 1)
+	// A caller may have filed a timer at a tick that was passed meanwhile. Then tick is below firstOpenTick, which must not
+	// fall. Only the driver writes firstOpenTick.
+	if tick >= w.firstOpenTick.Load() {
+		w.firstOpenTick.Store(tick + 1)
 	}
 	w.passing.Store(tick)
 	for i := range w.shards {
@@ -163,7 +163,7 @@ func (w *Wheel) visit(s *shard, tick int64) {
 	d := w.driver
 	for finished := false; !finished; {
 		s.mu.Lock()
-		if s.closed {
+		if s.isWheelStopped {
 			s.mu.Unlock()
 			return
 		}

@@ -67,7 +67,7 @@ func (e *every) endCall(t *Timer) {
 		if s := t.lock(); s == e.shard && t.state == Pending && t.deadline.word.Load() == e.next {
 			deadline, skipped := followingPeriod(e.next, now, int64(e.period))
 			t.deadline.set(deadline) // a later deadline needs no new place in the ring
-			s.skipped += skipped + 1
+			s.skipCount += skipped + 1
 			s.mu.Unlock()
 		} else {
 			s.mu.Unlock()
@@ -79,7 +79,7 @@ func (e *every) endCall(t *Timer) {
 // refuseCall ends a call that the Executor does not make.
 func (e *every) refuseCall() {
 	e.shard.mu.Lock()
-	e.shard.skipped++
+	e.shard.skipCount++
 	e.shard.mu.Unlock()
 	e.busy.Store(false)
 }
@@ -113,8 +113,8 @@ func (s *shard) claimPeriodic(slot *dueSlot, now int64) *Timer {
 	} else {
 		skipped++
 	}
-	s.skipped += skipped
-	s.armed++
+	s.skipCount += skipped
+	s.armCount++
 	s.file(t, deadline)
 	if !calls {
 		slot.task = nil

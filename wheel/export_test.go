@@ -11,12 +11,14 @@ const CacheLines = unsafe.Sizeof(shard{}) % 64
 // Ring is the ring, for tests that move its time.
 type Ring struct{ ring }
 
-func NewRing(tick, slots int64) *Ring { return &Ring{ring{tick: tick, mask: slots - 1, visitedTo: -1}} }
+func NewRing(tick, slots int64) *Ring {
+	return &Ring{ring{tickLength: tick, mask: slots - 1, visitedTo: -1}}
+}
 
 func (r *Ring) Add(t *Timer, deadline, open int64) int64 { return r.at(r.add(t, deadline, open)) }
 func (r *Ring) Remove(t *Timer)                          { r.remove(t) }
 func (r *Ring) Postpone(t *Timer, deadline, open int64) int64 {
-	when, _ := r.postpone(t, deadline, open)
+	when, _ := r.moveDeadline(t, deadline, open)
 	return r.at(when)
 }
 func (r *Ring) Next() int64                                  { return r.earliestTick() }
@@ -91,7 +93,7 @@ func (w *Wheel) SleepFrom(now, tick int64) time.Duration {
 func (w *Wheel) Now() int64 { return w.now() }
 
 // Open returns the tick that a caller reads before it files a timer.
-func (w *Wheel) Open() int64 { return w.open.Load() }
+func (w *Wheel) Open() int64 { return w.firstOpenTick.Load() }
 
 // File does what the caller does then, in the given shard.
 func (w *Wheel) File(t *Timer, shard int, deadline, open int64, task Task) {
@@ -100,7 +102,7 @@ func (w *Wheel) File(t *Timer, shard int, deadline, open int64, task Task) {
 	defer s.mu.Unlock()
 	t.shard.Store(s)
 	t.state, t.task = Pending, task
-	s.armed++
+	s.armCount++
 	s.lowerNext(s.ring.add(t, deadline, open))
 }
 

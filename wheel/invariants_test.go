@@ -39,7 +39,7 @@ func (r *Ring) Check(n int) error {
 		}
 	}
 	for i, e := range r.inbox {
-		if e.timer.place != place(i) || e.when != never && e.when <= (r.open-1)*r.tick {
+		if e.timer.place != place(i) || e.when != never && e.when <= (r.firstOpenTick-1)*r.tickLength {
 			return fmt.Errorf("inbox: entry %d of %d points elsewhere, or is of a tick that was collected", i, e.when)
 		}
 		n--

@@ -16,19 +16,19 @@ const (
 // Time comes in as ticks. Tick k is the instant k*tick, and a timer belongs to the first tick that
 // is not before its deadline. All methods need the lock of the ring's shard.
 type ring struct {
-	inbox      []entry  // timers that have not been put into their buckets yet, at most inboxEntries; made on first use
-	buckets    []bucket // made on first use
-	tick       int64    // length of a tick in ns; immutable
-	mask       int64    // number of buckets - 1; immutable
-	firstFar   int64    // number of the first far bucket; the last 64 buckets are for timers beyond one revolution; set by makeBuckets
-	farShift   uint8    // a far bucket is for 1<<farShift ticks; set by makeBuckets
-	occupied   []uint64 // a bit for each bucket that is not empty; the last word is for the far buckets
-	lows       []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; tightenLow makes it exact
-	chunks     chunks
-	open       int64  // the earliest tick at which timers may be filed; collect raises it, nothing lowers it
-	visitedTo  int64  // ticks up to here have been visited, or are being visited while walkAt is set; only rises
-	prefetched int64  // its value means nothing; continueWalk writes it so that the compiler keeps the loads
-	walkAt     uint32 // the chunk at which the walk through its bucket must continue, 0 if there is no walk
+	inbox         []entry  // timers that have not been put into their buckets yet, at most inboxEntries; made on first use
+	buckets       []bucket // made on first use
+	tickLength    int64    // length of a tick in ns; immutable
+	mask          int64    // number of buckets - 1; immutable
+	firstFar      int64    // number of the first far bucket; the last 64 buckets are for timers beyond one revolution; set by makeBuckets
+	farShift      uint8    // a far bucket is for 1<<farShift ticks; set by makeBuckets
+	occupied      []uint64 // a bit for each bucket that is not empty; the last word is for the far buckets
+	lows          []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; tightenLow makes it exact
+	chunks        chunks
+	firstOpenTick int64  // the earliest tick at which timers may be filed; collect raises it, nothing lowers it
+	visitedTo     int64  // ticks up to here have been visited, or are being visited while walkAt is set; only rises
+	prefetched    int64  // its value means nothing; continueWalk writes it so that the compiler keeps the loads
+	walkAt        uint32 // the chunk at which the walk through its bucket must continue, 0 if there is no walk
 }
 
 // bucket holds the timers of one slot, including timers of later revolutions. A far bucket holds the timers of
@@ -76,13 +76,13 @@ func (r *ring) makeBuckets() {
 
 // tickOf rounds up: it returns the first tick that is not before ns.
 func (r *ring) tickOf(ns int64) int64 {
-	return int64((uint64(ns) + uint64(r.tick) - 1) / uint64(r.tick))
+	return int64((uint64(ns) + uint64(r.tickLength) - 1) / uint64(r.tickLength))
 }
 
 // slotOf returns the number of the bucket for when.
 func (r *ring) slotOf(when int64) int64 {
 	tick := r.tickOf(when)
-	if tick-r.open <= r.mask {
+	if tick-r.firstOpenTick <= r.mask {
 		return tick & r.mask
 	}
 	return r.firstFar + tick>>r.farShift&(farBuckets-1)
@@ -91,7 +91,7 @@ func (r *ring) slotOf(when int64) int64 {
 // roundWithin returns, in ns, the tick from deadline to latest whose number has the most trailing zero bits. It returns deadline
 // if there is no tick in between.
 func (r *ring) roundWithin(deadline, latest int64) int64 {
-	first, last := r.tickOf(deadline), latest/r.tick
+	first, last := r.tickOf(deadline), latest/r.tickLength
 	if deadline == never || first >= last {
 		return deadline
 	}
@@ -100,22 +100,22 @@ func (r *ring) roundWithin(deadline, latest int64) int64 {
 	}
 	// Above the highest bit in which last differs from first-1, the numbers of all these ticks have the same bits.
 	bit := bits.Len64(uint64(last)^uint64(first-1)) - 1
-	return last >> bit << bit * r.tick
+	return last >> bit << bit * r.tickLength
 }
 
-// add files t under deadline, but not before tick open, and not before a tick that this ring has already collected. open
+// add files t under deadline, but not before firstOpenTick, and not before a tick that this ring has already collected. firstOpenTick
 // may be older than that collect. add returns the instant under which t is filed. The tick of that
 // instant is the timer's tick.
-func (r *ring) add(t *Timer, deadline, open int64) (when int64) {
+func (r *ring) add(t *Timer, deadline, firstOpenTick int64) (when int64) {
 	t.deadline.set(deadline)
-	return r.file(t, deadline, open)
+	return r.file(t, deadline, firstOpenTick)
 }
 
 // file is add for a timer whose deadline is already written. A movable deadline may be later by now. The driver finds that
 // out when it visits the timer.
-func (r *ring) file(t *Timer, deadline, open int64) (when int64) {
+func (r *ring) file(t *Timer, deadline, firstOpenTick int64) (when int64) {
 	when = deadline
-	if passed := (max(open, r.open) - 1) * r.tick; deadline <= passed {
+	if passed := (max(firstOpenTick, r.firstOpenTick) - 1) * r.tickLength; deadline <= passed {
 		// Filed later than its deadline, the timer must not look due to the pass that is under way.
 		when = passed + 1
 	}
@@ -237,10 +237,10 @@ func (r *ring) dropFirstChunk(b *bucket) {
 	r.chunks.put(number)
 }
 
-// postpone sets the deadline of a pending timer. If the deadline is not before the entry's instant, postpone only writes
-// the deadline. The entry then keeps its place, and the timer is filed anew when the driver visits it. postpone returns
+// moveDeadline sets the deadline of a pending timer. If the deadline is not before the entry's instant, moveDeadline only writes
+// the deadline. The entry then keeps its place, and the timer is filed anew when the driver visits it. moveDeadline returns
 // the result of add if it filed the timer anew, else never. It returns false if t is a copy.
-func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
+func (r *ring) moveDeadline(t *Timer, deadline, firstOpenTick int64) (when int64, ok bool) {
 	if deadline < t.deadline.at() {
 		e, number, i := r.entry(t)
 		if e == nil {
@@ -248,7 +248,7 @@ func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 		}
 		if deadline < e.when {
 			r.removeEntry(e, number, i)
-			return r.add(t, deadline, open), true
+			return r.add(t, deadline, firstOpenTick), true
 		}
 	}
 	if t.migrated { // see Timer.postpone
@@ -270,8 +270,8 @@ const (
 // timers anew that were postponed. It returns how many timers it took, and whether tick is finished. If tick is not
 // finished, collect must be called again. A tick before the last collected tick counts as the last collected tick.
 func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
-	tick = max(tick, r.open-1)
-	r.open = tick + 1
+	tick = max(tick, r.firstOpenTick-1)
+	r.firstOpenTick = tick + 1
 	if r.buckets == nil {
 		r.visitedTo = tick
 		return 0, true
@@ -282,7 +282,7 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 			return n, false
 		}
 		taken := r.continueWalk(tick, buf[n:], &budget)
-		n += r.refileLater(tick, buf[n:n+taken])
+		n += r.keepDue(tick, buf[n:n+taken])
 	}
 	r.visitedTo = tick
 	return n, true
@@ -291,7 +291,7 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 // seekDueBucket looks for the next bucket with a timer due at or before tick and begins its walk. However far
 // tick is ahead, seekDueBucket visits each bucket at most once. The far buckets come first.
 func (r *ring) seekDueBucket(tick int64) bool {
-	limit := tick * r.tick
+	limit := tick * r.tickLength
 	if far := r.firstFar >> 6; r.lows[far] <= limit {
 		for word := r.occupied[far]; word != 0; word &= word - 1 {
 			if b := &r.buckets[r.firstFar+int64(bits.TrailingZeros64(word))]; b.min <= limit {
@@ -325,13 +325,13 @@ func (r *ring) seekDueBucket(tick int64) bool {
 
 // continueWalk continues the walk. It moves timers whose entries are due at tick from their bucket to buf, until buf is full or the
 // budget is spent. From a far bucket, it also moves timers that are due soon after tick. When it returns, walkAt is 0 if it has
-// reached the end of the bucket. It does not touch the timers; see refileLater.
+// reached the end of the bucket. It does not touch the timers; see keepDue.
 func (r *ring) continueWalk(tick int64, buf []*Timer, budget *int) (n int) {
 	slot := int64(r.chunks.all[r.walkAt].slot)
 	b := &r.buckets[slot]
-	limit, cost := tick*r.tick, 1
+	limit, cost := tick*r.tickLength, 1
 	if slot >= r.firstFar {
-		limit, cost = min(tick+r.nearTicks(), latest/r.tick)*r.tick, farCost
+		limit, cost = min(tick+r.nearTicks(), latest/r.tickLength)*r.tickLength, farCost
 	}
 	low := int64(never) // of the entries that stay
 	number := r.walkAt
@@ -375,11 +375,11 @@ func (r *ring) continueWalk(tick int64, buf []*Timer, budget *int) (n int) {
 	return n
 }
 
-// refileLater decides about the timers that continueWalk took. Timers that are still due at tick become the first ones of ts. Timers that
-// were postponed or were far away are filed anew. refileLater returns how many are due. The loop is as short as it can be, so that
+// keepDue decides about the timers that continueWalk took. Timers that are still due at tick become the first ones of ts. Timers that
+// were postponed or were far away are filed anew. keepDue returns how many are due. The loop is as short as it can be, so that
 // many cache misses overlap, because each timer is likely to be one.
-func (r *ring) refileLater(tick int64, ts []*Timer) (n int) {
-	limit := tick * r.tick
+func (r *ring) keepDue(tick int64, ts []*Timer) (n int) {
+	limit := tick * r.tickLength
 	var words int64 // negative if any is movable
 	for _, t := range ts {
 		word := t.deadline.word.Load()
@@ -399,10 +399,10 @@ func (r *ring) refileLater(tick int64, ts []*Timer) (n int) {
 }
 
 // fixDeadlines fixes the deadlines of timers that are due at tick, and files timers anew that were postponed at the last moment. It is
-// apart from refileLater because an atomic write waits for the cache misses before it.
+// apart from keepDue because an atomic write waits for the cache misses before it.
 func (r *ring) fixDeadlines(tick int64, ts []*Timer) (n int) {
 	for _, t := range ts {
-		if !t.deadline.fixUntil(tick * r.tick) {
+		if !t.deadline.fixUntil(tick * r.tickLength) {
 			r.file(t, t.deadline.at(), tick+1)
 			continue
 		}
@@ -443,14 +443,14 @@ func (r *ring) earliestNearTick() int64 {
 		if bit := r.occupied[word] >> (slot & 63); bit == 0 {
 			k += rest
 			continue
-		} else if r.lows[word] <= (k+rest-1)*r.tick {
+		} else if r.lows[word] <= (k+rest-1)*r.tickLength {
 			for ; bit != 0; bit &= bit - 1 {
 				i := int64(bits.TrailingZeros64(bit))
 				if i >= rest {
 					break // seen already, at the beginning
 				}
 				first := r.buckets[slot+i].min
-				if first <= (k+i)*r.tick {
+				if first <= (k+i)*r.tickLength {
 					return min(k+i, r.tickOf(low)) // the buckets behind it belong to later ticks
 				}
 				low = min(low, first)

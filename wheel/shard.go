@@ -33,13 +33,13 @@ type shard struct {
 	blindDeadline int64
 	blindPeriod   int64
 
-	closed    bool // the wheel was stopped
-	armed     int64
-	stopped   int64
-	collected int64 // put into due
-	revoked   int64 // taken out of due before the claim
-	returned  int64
-	skipped   int64
+	isWheelStopped bool
+	armCount       int64
+	stopCount      int64
+	collectCount   int64 // put into due
+	revokeCount    int64 // taken out of due before the claim
+	returnCount    int64
+	skipCount      int64
 
 	_ [384 - 360]byte // fills whole cache lines, because other processors use the neighbouring shards
 
@@ -136,7 +136,7 @@ func (w *Wheel) bindTimer(t *Timer) (s, old *shard, err error) {
 			continue
 		case s.wheel == w:
 			return s, nil, nil
-		case !s.closed:
+		case !s.isWheelStopped:
 			s.mu.Unlock()
 			return nil, nil, ErrOtherWheel
 		case w.stopped.Load():
@@ -157,7 +157,7 @@ func (w *Wheel) bindTimer(t *Timer) (s, old *shard, err error) {
 // arm begins an arming of t, whose fields s.mu guards.
 func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error) {
 	switch {
-	case s.closed:
+	case s.isWheelStopped:
 		return never, ErrStopped
 	case s.stateOf(t) == Pending:
 		s.checkNotCopied(t)
@@ -165,7 +165,7 @@ func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error)
 	case !s.wheel.reservePending():
 		return never, ErrTooManyPending
 	}
-	s.armed++
+	s.armCount++
 	t.task = task
 	if mark := markOf(t); t.mark != mark { // not written if it is right already, because callers that see a movable deadline read it without the lock
 		t.mark = mark
@@ -175,7 +175,7 @@ func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error)
 
 // rearm moves the deadline of t, or arms it again if it is not pending.
 func (s *shard) rearm(t *Timer, deadline int64) (tick int64, wasPending bool, err error) {
-	if s.closed {
+	if s.isWheelStopped {
 		return never, false, ErrStopped
 	}
 	if tick, moved := s.move(t, deadline); moved {
@@ -190,7 +190,7 @@ func (s *shard) move(t *Timer, deadline int64) (tick int64, moved bool) {
 	switch t.state {
 	case Pending:
 		s.checkNotCopied(t)
-		when, ok := s.ring.postpone(t, deadline, s.wheel.open.Load())
+		when, ok := s.ring.moveDeadline(t, deadline, s.wheel.firstOpenTick.Load())
 		if !ok {
 			s.panicCopied()
 		}
@@ -208,7 +208,7 @@ func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
 	deadline, skipped := followingPeriod(t.deadline.fix(), now, period)
 	tick, _, err = s.rearm(t, deadline)
 	if err == nil {
-		s.skipped += skipped
+		s.skipCount += skipped
 	}
 	return tick, err
 }
@@ -224,20 +224,20 @@ func (s *shard) skipPassedPeriods(t *Timer, now int64) {
 		return // t was moved since, as every timer with a movable deadline was
 	}
 	skipped := (now-deadline)/s.blindPeriod + 1
-	s.skipped += skipped
+	s.skipCount += skipped
 	t.deadline.set(deadline + skipped*s.blindPeriod) // a later deadline needs no new place in the ring
 }
 
 // file puts t into the ring.
 func (s *shard) file(t *Timer, deadline int64) (tick int64) {
 	t.state = Pending
-	return s.lowerNext(s.ring.add(t, deadline, s.wheel.open.Load()))
+	return s.lowerNext(s.ring.add(t, deadline, s.wheel.firstOpenTick.Load()))
 }
 
 // lowerNext lowers next to the tick of when. It returns that tick if it did, else never.
 func (s *shard) lowerNext(when int64) int64 {
 	// Most timers are not the earliest. This test finds that out without a division.
-	if next := s.next.Load(); when == never || next != never && when > (next-1)*s.ring.tick {
+	if next := s.next.Load(); when == never || next != never && when > (next-1)*s.ring.tickLength {
 		return never
 	}
 	tick := s.ring.tickOf(when)
@@ -250,7 +250,7 @@ func (s *shard) lowerNext(when int64) int64 {
 func (s *shard) setDue(slots []dueSlot, ts []*Timer) {
 	s.collections++
 	s.due = slots[:len(ts)]
-	s.collected += int64(len(ts))
+	s.collectCount += int64(len(ts))
 	for i, t := range ts {
 		t.state, t.place = due, s.duePlace(i)
 		slots[i].fill(t)
@@ -307,7 +307,7 @@ func (s *shard) isRunning(t *Timer) bool {
 // revoke takes t, which is in state due, from the driver. If the driver was first, t has fired.
 func (s *shard) revoke(t *Timer) bool {
 	if slot := s.dueSlotOf(t); slot != nil && slot.revoke() {
-		s.revoked++
+		s.revokeCount++
 		return true
 	}
 	t.state = Fired
@@ -327,7 +327,7 @@ func (s *shard) stateOf(t *Timer) State {
 
 // countFired returns how many timers were claimed.
 func (s *shard) countFired() int64 {
-	n := s.collected - s.revoked
+	n := s.collectCount - s.revokeCount
 	for i := range s.due {
 		if s.due[i].hasState(undecided) {
 			n--
@@ -362,12 +362,12 @@ type cancellation struct {
 func (s *shard) close(ts []*Timer, cs []cancellation) ([]*Timer, []cancellation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
+	s.isWheelStopped = true
 	n := len(ts)
 	for i := range s.due {
 		slot := &s.due[i]
 		if t := slot.timer; slot.revoke() {
-			s.revoked++
+			s.revokeCount++
 			ts = append(ts, t)
 		}
 	}
@@ -379,7 +379,7 @@ func (s *shard) close(ts []*Timer, cs []cancellation) ([]*Timer, []cancellation)
 			cs = append(cs, cancellation{c, t})
 		}
 	}
-	s.returned += int64(len(ts) - n)
+	s.returnCount += int64(len(ts) - n)
 	return ts, cs
 }
 

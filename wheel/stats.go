@@ -49,7 +49,7 @@ func (w *Wheel) Len() int {
 	for i := range w.shards {
 		s := &w.shards[i]
 		s.mu.Lock()
-		n += s.armed - s.countFired() - s.stopped - s.returned
+		n += s.armCount - s.countFired() - s.stopCount - s.returnCount
 		s.mu.Unlock()
 	}
 	return int(n)
@@ -85,11 +85,11 @@ func (w *Wheel) Stats() Stats {
 		if t := s.runningTimer(); t != nil {
 			st.Running, st.RunningFor = t, time.Duration(max(0, now-w.callbackBegan.Load()))
 		}
-		st.Armed += s.armed
+		st.Armed += s.armCount
 		st.Fired += s.countFired()
-		st.Stopped += s.stopped
-		st.Returned += s.returned
-		st.SkippedPeriods += s.skipped
+		st.Stopped += s.stopCount
+		st.Returned += s.returnCount
+		st.SkippedPeriods += s.skipCount
 		s.mu.Unlock()
 	}
 	st.Pending = int(st.Armed - st.Fired - st.Stopped - st.Returned)

@@ -129,7 +129,7 @@ func (t *Timer) Stop() bool {
 		return false
 	}
 	t.state = Stopped
-	s.stopped++
+	s.stopCount++
 	task := t.task
 	s.mu.Unlock()
 	w := s.wheel
@@ -233,9 +233,9 @@ func (t *Timer) Next(period time.Duration) error {
 		// a callback takes that is not slow. If this callback turns out to be slow, the driver skips the periods
 		// that have passed when it returns. This is by far the most usual case, and a short cut for the code below.
 		deadline := deadlineAfter(t.deadline.at(), period)
-		if deadline-w.callbackBegan.Load()-beganPrecision > int64(w.cfg.SlowCallback) && !s.closed && w.reservePending() {
+		if deadline-w.callbackBegan.Load()-beganPrecision > int64(w.cfg.SlowCallback) && !s.isWheelStopped && w.reservePending() {
 			s.blindTimer, s.blindDeadline, s.blindPeriod = uintptr(unsafe.Pointer(t)), deadline, int64(period)
-			s.armed++
+			s.armCount++
 			tick := s.file(t, deadline)
 			s.mu.Unlock()
 			w.wakeBy(tick)

@@ -29,7 +29,7 @@ type Wheel struct {
 	inBubble bool          // New was called in a testing/synctest bubble
 
 	// Atomic.
-	open          atomic.Int64 // the earliest tick at which timers may be filed; only the driver raises it, before it takes a shard's lock; nothing lowers it
+	firstOpenTick atomic.Int64 // the earliest tick at which timers may be filed; only the driver raises it, before it takes a shard's lock; nothing lowers it
 	wakeAt        atomic.Int64 // the tick until which the driver sleeps; never if there is none; awake if it does not sleep
 	started       atomic.Bool  // the driver was started; written under mu
 	stopped       atomic.Bool  // written under mu; only becomes true
@@ -74,7 +74,7 @@ func New(cfg Config) (*Wheel, error) {
 	for i := range w.shards {
 		s := &w.shards[i]
 		s.wheel = w
-		s.ring = ring{tick: int64(cfg.Tick), mask: int64(cfg.Slots) - 1, visitedTo: -1}
+		s.ring = ring{tickLength: int64(cfg.Tick), mask: int64(cfg.Slots) - 1, visitedTo: -1}
 		s.next.Store(never)
 	}
 	w.wakeAt.Store(never)

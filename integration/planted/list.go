@@ -656,8 +656,8 @@ var bugs = []bug{
 	{
 		name: "timer-fires-a-tick-early", file: "wheel/ring.go",
 		breaks: "a timer fires at the tick before its deadline",
-		before: "(uint64(ns) + uint64(r.tick) - 1) / uint64(r.tick)",
-		after:  "uint64(ns) / uint64(r.tick)",
+		before: "(uint64(ns) + uint64(r.tickLength) - 1) / uint64(r.tickLength)",
+		after:  "uint64(ns) / uint64(r.tickLength)",
 		tests:  []tests{{pkg: "./wheel", run: "^TestNeverEarlyAtAnyTickSlotCountAndPhase$"}},
 	},
 	{

@@ -98,12 +98,12 @@ func newJob(o jobOperation) func() ([]sched.Thread, func()) {
 		w.driver = &driver{}
 		for i := range w.shards {
 			s := &w.shards[i]
-			s.ring.tick = length
+			s.ring.tickLength = length
 			sched.ID(unsafe.Pointer(s), false)
 			s.mu.Watch(fmt.Sprintf("shard %d", i))
 			s.next.WatchUnder(s.mu.Held, fmt.Sprintf("next of shard %d", i))
 		}
-		w.open.Watch("open")
+		w.firstOpenTick.Watch("firstOpenTick")
 		w.wakeAt.Watch("wakeAt")
 		sched.Watch(&w.wakeObject, "wake")
 		w.mu.Watch("Wheel.mu")

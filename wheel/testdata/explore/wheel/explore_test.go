@@ -197,12 +197,12 @@ func newWorld(first, second operation, again bool, moved int64) func() ([]sched.
 		w.driver = &driver{}
 		for i := range w.shards {
 			s := &w.shards[i]
-			s.ring.tick = length
+			s.ring.tickLength = length
 			sched.ID(unsafe.Pointer(s), false)
 			s.mu.Watch(fmt.Sprintf("shard %d", i))
 			s.next.WatchUnder(s.mu.Held, fmt.Sprintf("next of shard %d", i))
 		}
-		w.open.Watch("open")
+		w.firstOpenTick.Watch("firstOpenTick")
 		w.wakeAt.Watch("wakeAt")
 		sched.Watch(&w.wakeObject, "wake")
 		if first.stops || second.stops {
@@ -289,7 +289,7 @@ func (m *world) addOther() {
 	w.wakeAt.Store(awake)
 	for i := range w.shards {
 		s := &w.shards[i]
-		s.ring.tick = length
+		s.ring.tickLength = length
 		sched.ID(unsafe.Pointer(s), false)
 		s.mu.Watch(fmt.Sprintf("shard %d of the other wheel", i))
 		s.next.WatchUnder(s.mu.Held, fmt.Sprintf("next of shard %d of the other wheel", i))
@@ -324,7 +324,7 @@ func (m *world) check() {
 		armed, fired, stopped = armed+r.armed, fired+r.fired, stopped+r.stopped
 	}
 	s := m.x.shard.Load()
-	to := model{s.stateOf(&m.x.Timer), m.x.deadline.at() + s.wheel.start.UnixNano(), s.closed}
+	to := model{s.stateOf(&m.x.Timer), m.x.deadline.at() + s.wheel.start.UnixNano(), s.isWheelStopped}
 	if m.from.state != Idle && !m.history.explains(m.from, to) {
 		sched.Failf("no order of the calls explains this: x was %v, then %v, and now it is %v", m.from, m.history, to)
 	}
