@@ -23,6 +23,8 @@ import (
 // Close also waits until Redis has answered every request that takes a lock,
 // even if its caller has left, and every release whose outcome is unknown
 // (ErrUnknown of Unlock). A lock that is taken meanwhile is released again (P11).
+// If an answer was lost, Close waits until the request can no longer be carried
+// out, which is mostly Config.IOTimeout after it was sent.
 // This wait ends when ctx ends, or after Config.UnlockTimeout. With
 // Config.ReleaseOnClose it does not end with ctx. The error of Close then says
 // how many of these requests were not answered. It does not count them as locks

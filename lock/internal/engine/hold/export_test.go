@@ -43,6 +43,9 @@ func BeginUnlock(x *Held) (end func()) {
 	return func() { x.watch.End(h.k.errors.NotHeld(h.name)) }
 }
 
+// NoteOpenUntil records that an earlier request of x's hold may be carried out until then.
+func NoteOpenUntil(x *Held, until time.Time) { x.h.noteOpenUntil(until) }
+
 // EndLease ends the lease of x's hold, but calls no callback of the watchdog.
 func EndLease(x *Held) { x.h.lease.Release() }
 

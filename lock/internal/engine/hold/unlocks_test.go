@@ -189,3 +189,23 @@ func TestAnUnlockThatGaveUpKeepsNobodyWaiting(t *testing.T) {
 		require.ErrorIs(b, <-unlocked, lock.ErrUnknown)
 	})
 }
+
+// TestACloseThatReleasesWaitsForALateCopyOfAFairTake: an earlier request of the waiter is carried out after the
+// release, and takes the field again.
+func TestACloseThatReleasesWaitsForALateCopyOfAFairTake(t *testing.T) {
+	withBusy(t, lock.Config{ReleaseOnClose: true}, func(b *busy) {
+		x, err := b.c.FairMutex("m").Lock(context.Background())
+		require.NoError(b, err)
+		hold.NoteOpenUntil(in(x), time.Now().Add(2*time.Second))
+		field := b.field()
+		go func() {
+			time.Sleep(time.Second)
+			fixture.Do(b, b.s, "HSET", "m", field, 1)
+		}()
+		ended, cancel := context.WithDeadline(context.Background(), time.Now())
+		defer cancel()
+		require.ErrorContains(b, b.c.Close(ended), "1 were released, 0 are left to their TTL")
+		time.Sleep(time.Second)
+		require.False(b, fixture.Exists(b, b.s, "m"))
+	})
+}

@@ -308,6 +308,50 @@ func TestCloseWaitsForWhatIsOwedAndNoLonger(t *testing.T) {
 	}
 }
 
+// TestCloseWaitsUntilAFieldCanNoLongerBeTaken: a release that did not find the field may have come before its
+// acquisition. So Close waits for the release after the acquisition's time limit, if there is one.
+func TestCloseWaitsUntilAFieldCanNoLongerBeTaken(t *testing.T) {
+	for name, w := range map[string]struct {
+		found, limited, waits bool
+	}{
+		"found":         {found: true, limited: true},
+		"not found":     {limited: true, waits: true},
+		"without limit": {}, // it would wait for 15 minutes
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := gone
+			if w.found {
+				answer = yes
+			}
+			play(t, answer, func(t *testing.T, s *fake, o *orphans.Orphans) {
+				began, until := time.Now(), time.Time{}
+				if w.limited {
+					until = began.Add(2 * time.Second)
+				}
+				o.AddUnanswered(field("a"), until)
+				time.Sleep(time.Second)
+				require.Zero(t, o.Close(t.Context()))
+				want := time.Second
+				if w.waits {
+					want = 2 * time.Second
+					require.Len(t, s.all(), 2)
+				}
+				require.InDelta(t, want, time.Since(began), float64(200*time.Millisecond))
+			})
+		})
+	}
+}
+
+// TestCloseSaysThatAFieldMayStillBeTaken: its context ends before.
+func TestCloseSaysThatAFieldMayStillBeTaken(t *testing.T) {
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Now().Add(2*time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Equal(t, 1, o.Close(ctx))
+	})
+}
+
 // TestWhatIsNoFieldIsReleasedAgainThoughItWasFound: the release may have found the work of another request.
 func TestWhatIsNoFieldIsReleasedAgainThoughItWasFound(t *testing.T) {
 	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {

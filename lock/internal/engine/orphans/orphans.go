@@ -202,7 +202,9 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 	defer o.mu.Unlock()
 	for _, d := range list {
 		definite := a.Err == nil || pipe.Definite(a.Err)
-		if definite && !d.isPaid {
+		mayBeTaken := d.mayStillBeTaken(sent, a)
+		// Close waits until a field can no longer be taken, if that time is known. It is a second or two.
+		if definite && !d.isPaid && !(mayBeTaken && d.isLateExact) {
 			d.isPaid = true
 			o.countPaidLocked()
 		}
@@ -215,7 +217,7 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 				d.due = time.Now().Add(d.pause)
 			}
 			o.toRetry = append(o.toRetry, d)
-		case d.mayStillBeTaken(sent, a) && !o.closed:
+		case mayBeTaken && !o.closed:
 			d.pause = min(max(2*d.pause, orphanPause), d.maxPause)
 			d.due = time.Now().Add(d.pause)
 			if d.isLateExact || d.due.After(d.late) {
