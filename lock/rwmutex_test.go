@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -216,6 +217,34 @@ func TestEachReadersHoldEndsAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Unlock(ctx))
 	require.ErrorIs(t, short.Unlock(ctx), lock.ErrLost)
+}
+
+// TestAReaderWhoseTimeoutIsGoneIsTold by its next Guard or Unlock. Another reader keeps the hash of the lock.
+func TestAReaderWhoseTimeoutIsGoneIsTold(t *testing.T) {
+	s := onRedis(t)
+	ctx := bounded.Context(t)
+	mu := fixture.ClientOf(t, s, lock.Config{Lease: time.Hour}).RWMutex(fixture.KeyOf(t)).Reader()
+	fixture.Hold(t, mu.Lock)
+	for name, ask := range map[string]func(*lock.Held) error{
+		"Guard": func(x *lock.Held) error {
+			_, err := x.Guard(ctx, "SET", []string{mu.Name() + "x"}, 1)
+			return err
+		},
+		"Unlock": func(x *lock.Held) error { return x.Unlock(ctx) },
+	} {
+		timeouts := func() []string { return fixture.Keys(t, s, "*"+mu.Name()+"*rwlock_timeout*") }
+		others := timeouts()
+		x := fixture.Hold(t, mu.Lock)
+		_, err := x.Guard(ctx, "GET", []string{mu.Name() + "x"})
+		require.NoError(t, err)
+		for _, timeout := range timeouts() {
+			if !slices.Contains(others, timeout) {
+				fixture.Do(t, s, "DEL", timeout)
+			}
+		}
+		require.ErrorIs(t, ask(x), lock.ErrLost, name)
+		require.False(t, fixture.Exists(t, s, mu.Name()+"x"))
+	}
 }
 
 func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {

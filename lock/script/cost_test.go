@@ -84,7 +84,7 @@ func costs() []cost {
 		{script: script.Handoff, there: "fields", fill: fillHash, keys: []string{costly, keys.Counter}, args: []any{"o:1", "c:1:1", 1000, 1, 0, "channel", 5, "publish", 5, "0"}},
 		{script: script.Force, there: "fields", fill: fillHash, keys: []string{costly}, args: []any{"channel", "publish", "o:1"}},
 		{script: script.Force, there: "holds", fill: fillHash, keys: []string{costly}, args: []any{"channel", "publish"}, per: field},
-		{script: script.Guard, there: "fields", fill: fillHash, keys: []string{costly, "y"}, args: []any{"o:1", "set", "1"}},
+		{script: script.Guard, there: "fields", fill: fillHash, keys: []string{costly, costly, "y"}, args: []any{"o:1", "set", "1"}},
 		{script: script.Inspect, there: "fields", fill: fillHash, keys: []string{costly}},
 		{script: script.Inspect, there: "readers", fill: fillReaders, keys: []string{costly}},
 		{script: script.Renew, there: "fields", fill: fillHash, keys: []string{costly}, args: []any{2_000_000, "o:", "1"}},

@@ -67,11 +67,46 @@ func TestAReplicaDoesNotSayThatAHoldIsThere(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Empty(t, reply, name)
 	}
+	psc := redis.PubSubConn{Conn: fixture.Dial(t, s)}
+	require.NoError(t, psc.Subscribe("guarded"))
+	require.IsType(t, redis.Subscription{}, psc.Receive())
+	for _, command := range [][]any{{"get", "other"}, {"PUBLISH", "guarded", "x"}, {"set", "other", 1}} {
+		calls[fmt.Sprint("guard of ", command)] = func() (any, error) {
+			return conn.Do("EVAL", append([]any{script.Guard.Text(), 2, "k", "{k}:c:1:1:rwlock_timeout:1", "c:1:1"}, append(command, 0)...)...)
+		}
+	}
 	fixture.DoOn(t, conn, "REPLICAOF", "127.0.0.1", 1)
 	for name, call := range calls {
 		_, err := call()
 		require.ErrorContains(t, err, "READONLY", name)
 	}
+	fixture.DoOn(t, conn, "PUBLISH", "guarded", "the last")
+	require.Equal(t, redis.Message{Channel: "guarded", Data: []byte("the last")}, psc.Receive(), "nothing was published before")
+}
+
+// TestAReaderWhoseTimeIsOverIsGone, although another reader keeps the lock's hash, and with it the field.
+func TestAReaderWhoseTimeIsOverIsGone(t *testing.T) {
+	conn := fixture.Dial(t, fixture.RedisOrMini(t))
+	const timeout, other = "{k}:c:1:1:rwlock_timeout:1", "{k}:c:1:2:rwlock_timeout:1"
+	fixture.DoOn(t, conn, "HSET", "k", "mode", "read", "c:1:1", 1, "c:1:2", 1)
+	fixture.DoOn(t, conn, "PEXPIRE", "k", 1_000_000)
+	fixture.DoOn(t, conn, "SET", timeout, "1", "PX", 1_000_000)
+	fixture.DoOn(t, conn, "SET", other, "1", "PX", 1_000_000)
+	guard := func() any {
+		return fixture.DoOn(t, conn, "EVAL", script.Guard.Text(), 3, "k", timeout, "x", "c:1:1", "incr", 0)
+	}
+	require.Equal(t, []any{int64(1), int64(1)}, guard())
+	fixture.DoOn(t, conn, "DEL", timeout)
+	require.Equal(t, []any{int64(0)}, guard())
+	require.Equal(t, []byte("1"), fixture.DoOn(t, conn, "GET", "x"))
+	release := func() any {
+		return fixture.DoOn(t, conn, "EVAL", script.RwReadRelease.Text(), 3, "k", timeout, "{k}:wheellock_writers", "c:1:1", "channel", "{k}", "publish")
+	}
+	for range 2 {
+		require.EqualValues(t, -1, release())
+		require.Equal(t, int64(0), fixture.DoOn(t, conn, "HEXISTS", "k", "c:1:1"), "it is removed")
+	}
+	require.Equal(t, int64(1), fixture.DoOn(t, conn, "HEXISTS", "k", "c:1:2"))
 }
 
 // TestAQuestionGivesNoKeyAnEnd: a key without TTL has lost it to somebody. A renewal gives it one. A

@@ -8,7 +8,8 @@
 -- ARGV[3] prefix of the names of timeouts
 -- ARGV[4] command that publishes; publish if it is not given
 --
--- Answers 1 + the number of subscribers that got the message: released; -1 the hold is gone.
+-- Answers 1 + the number of subscribers that got the message: released; -1 the hold is gone. It is
+-- also gone if its timeout is over, while other readers keep the hash.
 -- If the message was refused, the answer is {that number, the error}.
 -- The lock's TTL becomes that of the longest timeout of the remaining readers, with Redisson's.
 -- It stays as it is while the owner of this hold also writes, and while there are many readers,
@@ -23,6 +24,7 @@ if ended then
   end
   return unsure or -1
 end
+local isOver = redis.call('exists', timeoutKey) == 0
 local mode, writing, longest = rest({field, [field] = true})
 redis.call('hdel', lock, '') -- fails here if HDEL is forbidden; after a first write, full memory refuses nothing
 redis.call('del', timeoutKey)
@@ -31,4 +33,4 @@ local told, refusal = settle(mode, writing, longest)
 if refusal then
   return {1, refusal}
 end
-return 1 + told
+return isOver and -1 or 1 + told

@@ -50,6 +50,14 @@ func reenterCall(kind Kind, name, field string, count int32, lease time.Duration
 	return wire.Reenter(name, field, count, lease)
 }
 
+func guardCall(kind Kind, name, field, command string, commandKeys []string, args []any) wire.Call {
+	timeout := name
+	if kind == Read {
+		timeout = keys.RWReader(name, field)
+	}
+	return wire.Guard(name, timeout, field, command, commandKeys, args)
+}
+
 // Force returns the script that deletes holds of that kind. Their fields follow its arguments.
 // left describes a key that the script does not touch.
 func (k *Engine) Force(kind Kind, name string) (call wire.Call, left string) {

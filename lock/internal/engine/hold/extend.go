@@ -182,7 +182,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	if err := x.usable(); err != nil {
 		return nil, err
 	}
-	a = h.send(ctx, wire.Guard(h.name, h.field(), cmd, keys, args))
+	a = h.send(ctx, guardCall(h.kind, h.name, h.field(), cmd, keys, args))
 	if a.Err != nil {
 		return nil, h.k.errors.Of(ctx, h.name, h.k.Outcome("guard", a))
 	}

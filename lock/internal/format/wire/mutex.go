@@ -130,10 +130,11 @@ func Force(name string, publish any) Call {
 	return Call{Script: script.Force, Keys: 1, Args: appendPublish(resp.ArgsOf(name, keys.Channel(name)), publish)}
 }
 
-// Guard runs a command if a hold has its lock.
-func Guard(name, field, command string, keys []string, more []any) Call {
-	all := resp.ArgsOf(name).AddStrings(keys).Add(field, command).AddAny(more...)
-	return Call{Script: script.Guard, Keys: 1 + len(keys), Args: all}
+// Guard runs a command if a hold has its lock. timeout is the key that lives as long as a read hold, and name
+// for another hold.
+func Guard(name, timeout, field, command string, keys []string, more []any) Call {
+	all := resp.ArgsOf(name, timeout).AddStrings(keys).Add(field, command).AddAny(more...)
+	return Call{Script: script.Guard, Keys: 2 + len(keys), Args: all}
 }
 
 // ReadGuard reads the answer of guard: the command's, unless the hold was gone.

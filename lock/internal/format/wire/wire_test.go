@@ -276,7 +276,7 @@ func TestACallHasAsManyKeysAsItsScript(t *testing.T) {
 	one := []string{"k"}
 	for _, call := range []wire.Call{
 		wire.Acquire{Name: n, Again: ms}.Call(), wire.Handoff{Name: n, End: &wire.EndOfRun{Publish: "p"}}.Call(), wire.Token("c", 1),
-		wire.Reenter(n, f, 1, ms), wire.Release(n, []byte(f), "spublish"), wire.Force(n, "publish"), wire.Guard(n, f, "SET", nil, nil), wire.Inspect(n),
+		wire.Reenter(n, f, 1, ms), wire.Release(n, []byte(f), "spublish"), wire.Force(n, "publish"), wire.Guard(n, n, f, "SET", nil, nil), wire.Inspect(n),
 		wire.FairTake{Name: n}.Call(), wire.FairRelease(n, f, time.Now(), ms, "publish"), wire.FairForce(n, "publish"),
 		wire.Read{Name: n, Publish: "p"}.Call(), wire.Write{Name: n, Publish: "p"}.Call(), wire.ReadReenter(n, f, 1, ms),
 		wire.ReadRelease(n, f, "spublish"), wire.WriteRelease(n, f, "spublish"), wire.Withdraw(n, f, "spublish"), wire.RWForce(n, "publish"),

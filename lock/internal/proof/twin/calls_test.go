@@ -101,7 +101,7 @@ var families = []family{
 			return called([]string{name, "y", name}, d.lease(), client+":", d.of("rest", "1:1", "1:2"), d.of("rest", "1:1", "1:2"), "1:3")
 		}},
 		{script.Guard, func(d *draw) call {
-			c := called([]string{name, "guarded"}, d.field(), d.of("command", "set", "get", "incrby", "rpush"), d.of("value", "5", "word"))
+			c := called([]string{name, name, "guarded"}, d.field(), d.of("command", "set", "get", "incrby", "rpush"), d.of("value", "5", "word"))
 			if c.args[1] == "get" {
 				c.args = c.args[:2]
 			}
@@ -113,11 +113,15 @@ var families = []family{
 		{script.Inspect, func(*draw) call { return called([]string{name}) }},
 		{script.Token, func(d *draw) call { return called([]string{keys.Counter}, d.floor()) }},
 	}},
-	{"readers and writers", append([]string{name, keys.RWWriters(name)}, timeouts()...), []string{client + ":1:1", client + ":1:2:write", "mode", "read"}, []drawn{
+	{"readers and writers", append([]string{name, keys.RWWriters(name), "guarded"}, timeouts()...), []string{client + ":1:1", client + ":1:2:write", "mode", "read"}, []drawn{
 		{script.RwRead, func(d *draw) call {
 			f := d.field()
 			args := []string{f, d.lease(), d.of("own writing", append([]string{"", ""}, writeFields...)...), d.of("writers first", "0", "1"), keys.Prefix(name), "channel", "publish"}
 			return called([]string{name, keys.RWReader(name, f), keys.RWWriters(name)}, append(args, d.some(append(others(fields, f), writeFields...)...)...)...)
+		}},
+		{script.Guard, func(d *draw) call {
+			f := d.field()
+			return called([]string{name, keys.RWReader(name, f), "guarded"}, f, "incrby", "1")
 		}},
 		{script.RwWrite, func(d *draw) call {
 			f := d.of("writing", writeFields...)

@@ -209,10 +209,10 @@ func renew(x *exec) any {
 // guard knows a few commands with one key. These are enough to show that a command runs if the lock is
 // held, and only then.
 func guard(x *exec) any {
-	if !x.hasField(x.keys[0], x.arg(1)) {
+	if !x.hasField(x.keys[0], x.arg(1)) || x.keys[1] != x.keys[0] && !x.exists(x.keys[1]) {
 		return ints(0)
 	}
-	key := x.keys[1]
+	key := x.keys[2]
 	switch strings.ToLower(x.arg(2)) {
 	case "set":
 		x.set(key, x.arg(3), 0)

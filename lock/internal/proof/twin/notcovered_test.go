@@ -84,7 +84,7 @@ func TestWhatIsNotCovered(t *testing.T) {
 		_, err := acquire(start, last, field)
 		require.NoError(t, err)
 		guard := func(value string) {
-			_, err := send(start, script.Guard, 2, last, "m", "value", field, "set", value)
+			_, err := send(start, script.Guard, 3, last, "m", "m", "value", field, "set", value)
 			require.NoError(t, err)
 		}
 		guard("first")

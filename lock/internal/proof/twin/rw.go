@@ -264,10 +264,15 @@ func rwReadRelease(e *exec) any {
 		x.del(timeout)
 		return int64(-1)
 	}
+	isOver := !x.exists(timeout)
 	mode, writing, longest := x.rest([]string{field})
 	x.hdel(x.key, field)
 	x.del(timeout)
-	return 1 + x.applyRest(mode, writing, longest, "")
+	told := x.applyRest(mode, writing, longest, "")
+	if isOver {
+		return int64(-1)
+	}
+	return 1 + told
 }
 
 func rwWriteRelease(e *exec) any {
