@@ -125,9 +125,11 @@ func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*Held, error) {
 // waiters have all died ends by itself. TryLock takes the lock only if nobody
 // waits. ForceUnlock keeps the queue, and the first waiter gets its turn.
 //
-// Waiters keep their places over a stall of Redis, or a cut of the network, of up
-// to four of their periods, 8 s by default (P14). After a longer one the queue may
-// have expired, and waiters come into the order in which they ask again.
+// Waiters keep their places over a stall of Redis of up to four of their periods,
+// 8 s by default, and over a cut of the network of up to three that cuts off all of
+// them (P14). A waiter that alone is cut off counts as dead after three periods. After
+// a longer stall or cut the queue may have expired, and waiters come into the order
+// in which they ask again.
 //
 // Waiting costs Redis about 10 us for each sign of life: 3 % of a core with 5,000
 // waiters, and 5 to 7 % with 10,000. After a stall of Redis of 1.5 s, 10,000

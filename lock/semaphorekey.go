@@ -21,7 +21,9 @@ import (
 // the first copy of a request was carried out, no other copy deletes a semaphore
 // that was set since. The client sends no copy after 20 s. So only a copy that
 // stays in the network for longer than the 30 s could delete such a semaphore.
-// Errors are those of Release.
+// An Acquire whose ctx ended before the answer came is undone. If the semaphore was
+// deleted and set again in between, which is 20 s at most, the undo adds its
+// permits to the new semaphore. Errors are those of Release.
 func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 	return s.deleteWith(ctx)
 }

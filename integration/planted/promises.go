@@ -24,7 +24,7 @@ var promises = []promise{
 	{"P11", "An attempt whose caller has left is given back.", "lock/close.go", []string{"left-attempt-is-kept", "who-leaves-drops-what-was-handed-to-it"}},
 	{"P12", "After at most 64 hand-overs in memory other clients have their turn.", "lock/design.go", []string{"run-never-ends"}},
 	{"P13", "A FairMutex passes over a waiter that has died within three of its periods.", "lock/mutex.go", []string{"fair-dead-waiter-is-passed-late", "fair-dead-waiter-is-not-passed"}},
-	{"P14", "Waiters of a FairMutex keep their places over a stall of Redis or a cut of the network of up to four of their periods, 8 s by default.", "lock/mutex.go", []string{"fair-outage-kills", "fair-signs-go-one-by-one"}},
+	{"P14", "Waiters of a FairMutex keep their places over a stall of Redis of up to four of their periods, 8 s by default, and over a cut of the network of up to three that cuts off all of them.", "lock/mutex.go", []string{"fair-outage-kills", "fair-signs-go-one-by-one"}},
 	{"P15", "While a writer waits, new readers of an RWMutex wait until it has had its turn or has stopped waiting.", "lock/rwmutex.go", []string{"reader-passes-a-writer", "writer-that-leaves-keeps-readers-out"}},
 	{"P16", "With DropForgotten, a lock whose Held is unreachable ends with its lease.", "lock/config.go", []string{"forgotten-is-renewed"}},
 	{"P17", "A Logger that blocks delays no renewal and no call.", "lock/config.go", []string{"log-is-written-by-its-cause"}},
