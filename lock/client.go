@@ -67,7 +67,7 @@ type Client struct {
 	network  network.Network
 	orphans  *orphans.Orphans
 	telling  *telling
-	cast     work.Cast // names the goroutines of the client in profiles
+	labeler  work.Labeler // names the goroutines of the client in profiles
 
 	owners       atomic.Uint64       // the last fresh owner
 	closed       atomic.Bool         // Close has begun
@@ -126,7 +126,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	host, _ := os.Hostname() // without one there is no label
 	c := &Client{cfg: cfg, id: owner.NewID(cfg.label(host)), closing: make(chan struct{}), givenUp: make(chan struct{}), random: wait.Random(cfg.Rand)}
 	logger := record.New(cfg.Logger)
-	c.telling = newTelling(cfg, logger, c.id, &c.cast)
+	c.telling = newTelling(cfg, logger, c.id, &c.labeler)
 	watchdog, err := renewal.New(cfg.renewal(c.telling))
 	if err != nil {
 		return nil, fmt.Errorf("lock: bug: package renewal refuses settings that were checked: %w", err)
@@ -143,7 +143,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	to.DialTimeout = min(to.DialTimeout, cfg.Lease/6) // so that a renewal can try more than once
 	to.Replicas, to.ReplicaTimeout, to.Logger = cfg.Replicas, cfg.ReplicaTimeout, logger
 	to.Trial, to.Overlap = keys.Channel(cfg.KeyPrefix+"wheellock"), 2*cfg.MaxPoll
-	to.Cast, to.Closing, to.Random = &c.cast, c.closing, c.random
+	to.Labeler, to.Closing, to.Random = &c.labeler, c.closing, c.random
 	if c.topology = to.Topology; c.topology != nil {
 		c.traits = c.topology.Traits()
 	}
@@ -153,7 +153,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 		ID: c.id, Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, UnlockTimeout: cfg.UnlockTimeout, MaxPoll: cfg.MaxPoll,
 		Replicas: cfg.Replicas, ReadersFirst: cfg.ReadersFirst, FailFast: cfg.FailFast, DropForgotten: cfg.DropForgotten,
 		Traits: c.traits, Counters: c.counters, Servers: to, Watchdog: watchdog, Random: c.random, Closing: c.closing, Closed: ErrClosed,
-		Cast: &c.cast, Logger: logger, Errors: c.errors, Advice: adviceOn, Observer: c.telling,
+		Labeler: &c.labeler, Logger: logger, Errors: c.errors, Advice: adviceOn, Observer: c.telling,
 	})
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func (c *Client) awaitUser(ctx context.Context) error {
 		limit = last
 	}
 	done := make(chan struct{})
-	go c.cast.As("close", func() {
+	go c.labeler.Label("close", func() {
 		defer close(done)
 		c.holds.Wait()
 		c.telling.losses.Drain()

@@ -49,7 +49,7 @@ func StopTimer(x *MultiHeld) {
 }
 
 // BeginUnlock does the first step of Unlock: x is not held any more, but nobody was told.
-func BeginUnlock(x *MultiHeld) { x.state.Store(isUnlocking) }
+func BeginUnlock(x *MultiHeld) { x.state.Store(stateUnlocking) }
 
 // AtDeadline does what the timer of x's deadline does when it fires.
 func AtDeadline(x *MultiHeld) { x.atDeadline() }

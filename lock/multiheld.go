@@ -48,7 +48,7 @@ type multiHold struct {
 	mu        sync.Mutex      // guards what follows; never held during I/O
 	parts     []part          // never changed, but replaced as a whole
 	ended     int             // how many parts are lost, or have a client that is closing
-	over      bool            // it is lost, and not only ended because a client is closing
+	isLost    bool            // it is lost, and not only ended because a client is closing
 	retakes   map[int]*retake // of parts that have ended, by their index in parts
 	forgotten bool            // see forget
 	cause     *LostError      // why the MultiHeld was lost, or ended because a client is closing; nil before
@@ -58,10 +58,10 @@ type multiHold struct {
 
 // States of a MultiHeld.
 const (
-	isHeld       uint32 = iota // to isUnlocking in Unlock
-	isUnlocking                // to isUnlocked, or to isUnanswered
-	isUnlocked                 // terminal
-	isUnanswered               // after an Unlock that was not answered; to isUnlocking by the next one
+	stateHeld       uint32 = iota // to stateUnlocking in Unlock
+	stateUnlocking                // to stateUnlocked, or to stateUnanswered
+	stateUnlocked                 // terminal
+	stateUnanswered               // after an Unlock that was not answered; to stateUnlocking by the next one
 )
 
 // Valid reports whether enough members are held now: not unlocked, not lost,
@@ -71,7 +71,7 @@ func (x *MultiHeld) Valid() bool {
 	return x.valid()
 }
 
-func (x *multiHold) valid() bool { return x.state.Load() == isHeld && x.members() >= x.need }
+func (x *multiHold) valid() bool { return x.state.Load() == stateHeld && x.members() >= x.need }
 
 // Members returns how many members are held now, in the sense of Valid. A
 // RedLock is lost when fewer members than its quorum are left. Once the lock is
@@ -87,7 +87,7 @@ func (x *MultiHeld) Members() int {
 // closing, which count as ended, and members that are renewed by a late answer.
 func (x *multiHold) members() int {
 	x.mu.Lock()
-	parts, over := x.parts, x.over
+	parts, over := x.parts, x.isLost
 	x.mu.Unlock()
 	n := quorum.CountValid(parts, time.Now())
 	if over {
@@ -104,7 +104,7 @@ func (x *multiHold) members() int {
 func (x *MultiHeld) Deadline() time.Time {
 	x.mustBeMade()
 	x.mu.Lock()
-	parts, over, lostAt := x.parts, x.over, x.lostAt
+	parts, over, lostAt := x.parts, x.isLost, x.lostAt
 	x.mu.Unlock()
 	if end, ok := quorum.Deadline(parts, x.need); ok && (!over || !lostAt.Before(end)) {
 		return end
@@ -127,7 +127,7 @@ func (x *MultiHeld) Done() <-chan struct{} {
 func (x *MultiHeld) Err() error {
 	x.mustBeMade()
 	err := x.look()
-	if x.state.Load() != isHeld {
+	if x.state.Load() != stateHeld {
 		err = notHeldError(x.currentParts()[0].Hold.Name())
 	}
 	if err != nil {
@@ -169,7 +169,7 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 // this MultiHeld was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	x.mustBeMade()
-	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isUnanswered, isUnlocking) {
+	if !x.state.CompareAndSwap(stateHeld, stateUnlocking) && !x.state.CompareAndSwap(stateUnanswered, stateUnlocking) {
 		return notHeldError(x.currentParts()[0].Hold.Name())
 	}
 	x.mu.Lock()
@@ -190,9 +190,9 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 		lost = nil
 	}
 	if len(open) > 0 {
-		x.state.Store(isUnanswered)
+		x.state.Store(stateUnanswered)
 	} else {
-		x.state.Store(isUnlocked)
+		x.state.Store(stateUnlocked)
 	}
 	if x.wake != nil {
 		x.wake()

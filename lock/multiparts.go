@@ -25,7 +25,7 @@ func (x *multiHold) newMultiHeld() *MultiHeld {
 
 // forget ends the renewal, because no caller can unlock x any more; see Config.DropForgotten.
 func (x *multiHold) forget() {
-	if x.state.Load() != isHeld {
+	if x.state.Load() != stateHeld {
 		return
 	}
 	x.mu.Lock()
@@ -128,7 +128,7 @@ func (x *multiHold) atDeadline() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	end, ok := quorum.Deadline(x.parts, x.need)
-	if ok && x.state.Load() == isHeld { // if too few parts are left, partEnded is just being called for the last one
+	if ok && x.state.Load() == stateHeld { // if too few parts are left, partEnded is just being called for the last one
 		x.timer.Reset(time.Until(end))
 	}
 }
@@ -146,7 +146,7 @@ func (x *multiSubject) Value(key any) any {
 
 // look ends the MultiHeld if it is over by the clock, and returns why it was lost.
 func (x *multiHold) look() error {
-	for x.state.Load() == isHeld {
+	for x.state.Load() == stateHeld {
 		if cause := x.lost(); cause != nil {
 			return cause
 		}
@@ -199,14 +199,14 @@ func (x *multiHold) loseIf(parts []part, cause *LostError) bool {
 	}
 	first := x.cause == nil
 	over := first && cause.Reason != Closed || x.tooFew(x.parts)
-	if x.over || !first && !over || x.state.Load() != isHeld {
+	if x.isLost || !first && !over || x.state.Load() != stateHeld {
 		x.mu.Unlock()
 		return true
 	}
 	if first || cause.Reason != Closed {
 		x.cause = cause
 	}
-	x.over, x.lostAt = over, time.Now()
+	x.isLost, x.lostAt = over, time.Now()
 	parts = x.parts
 	x.endRetakesLocked()
 	x.mu.Unlock()

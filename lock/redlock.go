@@ -199,7 +199,7 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	began := time.Now()
 	ballots := make(chan quorum.Ballot[*hold.Held], len(r.members))
 	for i := range r.members {
-		go r.members[i].c.cast.As("ask a member", func() { ballots <- r.ask(ask, i, t) })() // ends with ask; the loop below waits for it
+		go r.members[i].c.labeler.Label("ask a member", func() { ballots <- r.ask(ask, i, t) })() // ends with ask; the loop below waits for it
 	}
 	y := quorum.NewTally[*hold.Held](len(r.members))
 	hurried, elected := false, false

@@ -37,7 +37,7 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, mustNotPass bool) (
 	ctx = owner.With(ctx, o, nil)
 	var held *MultiHeld
 	err = r.line.Run(ctx, quorum.Call{
-		Owner: o, SharesOwner: carried, Try: !t.Wait, MustNotPass: mustNotPass,
+		Owner: o, SharesOwner: carried, NoWait: !t.Wait, MustNotPass: mustNotPass,
 		Attempt: func(ctx context.Context) (quorum.AttemptResult, error) {
 			var err error
 			held, err = r.askAll(ctx, t, o)

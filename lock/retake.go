@@ -44,7 +44,7 @@ func (w *retake) client() *Client { return w.x.from.lock.members[w.lost.Member].
 
 // retakeLocked begins to retake the member of a part that was lost, if the rule permits it.
 func (x *multiHold) retakeLocked(seat int, why Reason) {
-	if x.from == nil || x.forgotten || x.cause != nil || x.state.Load() != isHeld {
+	if x.from == nil || x.forgotten || x.cause != nil || x.state.Load() != stateHeld {
 		return
 	}
 	lost := x.parts[seat]
@@ -98,7 +98,7 @@ func (w *retake) run() {
 	x.mu.Lock()
 	w.running = false
 	if x.retakes[w.seat] == w { // else the member was admitted
-		if again && x.cause == nil && x.state.Load() == isHeld {
+		if again && x.cause == nil && x.state.Load() == stateHeld {
 			w.timer.Reset(w.interval())
 		} else {
 			delete(x.retakes, w.seat)
@@ -146,7 +146,7 @@ func (w *retake) terms() (hold.Terms, bool) {
 // hold is not valid without p, or if another member shares p's server.
 func (x *multiHold) admit(seat int, p part) bool {
 	x.mu.Lock()
-	if x.cause != nil || x.forgotten || x.state.Load() != isHeld || !quorum.MayAdmit(x.parts, x.need, x.ended, p.Server, time.Now()) {
+	if x.cause != nil || x.forgotten || x.state.Load() != stateHeld || !quorum.MayAdmit(x.parts, x.need, x.ended, p.Server, time.Now()) {
 		x.mu.Unlock()
 		return false
 	}

@@ -182,7 +182,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		})
 		return err
 	}
-	return s.c.waitInLine(ctx, locktable.Key{Name: s.name, Kind: waitqueue.Permits}, semaphoreAcquire{s: s, n: n, again: wait && !s.c.cfg.FailFast}, locktable.Request{Needs: n, Final: true, Try: !wait})
+	return s.c.waitInLine(ctx, locktable.Key{Name: s.name, Kind: waitqueue.Permits}, semaphoreAcquire{s: s, n: n, again: wait && !s.c.cfg.FailFast}, locktable.Request{Needs: n, Final: true, NoWait: !wait})
 }
 
 // semaphoreAcquire is a call of Acquire or TryAcquire.

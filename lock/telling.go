@@ -31,10 +31,10 @@ type telling struct {
 	waited wheel.Recorder
 }
 
-func newTelling(cfg Config, logger *record.Logger, client string, cast *work.Cast) *telling {
+func newTelling(cfg Config, logger *record.Logger, client string, labeler *work.Labeler) *telling {
 	t := &telling{hooks: cfg.Hooks, logger: logger, client: client}
-	t.losses.Init(cast, "call Hooks.Lost", func(e Event) { t.callHook(t.hooks.Lost, e) })
-	t.reports.Init(cast, "call Hooks.Renewed", func(r renewal.BatchReport) {
+	t.losses.Init(labeler, "call Hooks.Lost", func(e Event) { t.callHook(t.hooks.Lost, e) })
+	t.reports.Init(labeler, "call Hooks.Renewed", func(r renewal.BatchReport) {
 		defer logPanic(logger, "")
 		t.hooks.Renewed(r)
 	})

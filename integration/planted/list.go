@@ -90,8 +90,8 @@ var bugs = []bug{
 	{
 		name: "fair-dead-waiter-is-not-passed", file: "lock/internal/engine/hold/fair.go",
 		breaks: "nobody passes a dead waiter over",
-		before: "\t\t} else if !a.left && !p.isFirst() {\n",
-		after:  "\t\t}\n\t\tif !a.left && !p.isFirst() {\n",
+		before: "\t\t} else if !a.mustTake && !p.isFirst() {\n",
+		after:  "\t\t}\n\t\tif !a.mustTake && !p.isFirst() {\n",
 		tests:  []tests{{pkg: "./lock", run: "^TestOneFairWaiterPassesADeadOneForAll$"}},
 	},
 	{
@@ -125,7 +125,7 @@ var bugs = []bug{
 	{
 		name: "run-is-not-timed", file: "lock/internal/engine/hold/run.go",
 		breaks: "a hold is handed on in memory however long ago a script has said yes",
-		before: "r.over(h.k.Table) || h.has(",
+		before: "r.over(h.engine.Table) || h.has(",
 		after:  "h.has(",
 		tests:  []tests{small},
 	},
@@ -174,7 +174,7 @@ var bugs = []bug{
 	{
 		name: "open-request-is-forgotten", file: "lock/internal/engine/hold/turn.go",
 		breaks: "a request of a hold is sent although the one before may still run",
-		before: "\th.open = max(h.open, uint32(time.Duration(h.k.Table.Instant(until))/openUnit)+1)\n",
+		before: "\th.open = max(h.open, uint32(time.Duration(h.engine.Table.Instant(until))/openUnit)+1)\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/engine/hold", run: "^TestARequestWaitsForOneThatMayStillRun$"}},
 	},

@@ -22,7 +22,7 @@ import (
 // orphans releases the old one. Only a waiter of a FairMutex keeps its field.
 type attempt struct {
 	Wanted
-	k      *Engine
+	engine *Engine
 	seq    uint64
 	lane   network.Lane             // of the server that had the lock's key before the last request was sent
 	waiter *locktable.Waiter[*Hold] // of its queue
@@ -30,22 +30,22 @@ type attempt struct {
 }
 
 // field is the field that the hold will have.
-func (a *attempt) field() string { return fieldOf(a.k.cfg.ID, a.Kind, a.Owner, a.seq) }
+func (a *attempt) field() string { return fieldOf(a.engine.cfg.ID, a.Kind, a.Owner, a.seq) }
 
 // claim is a's claim to its field.
-func (a *attempt) claim() claim { return claim{a.k, a.Kind, a.Name, a.field(), a.Lease} }
+func (a *attempt) claim() claim { return claim{a.engine, a.Kind, a.Name, a.field(), a.Lease} }
 
 // try sends once a script that takes a's lock. If answered is not nil, it gets the answer, also when
 // the caller has left before it came.
 func (a *attempt) try(ctx context.Context, call wire.Call, answered func(o wire.Outcome, ans pipe.Answer, left bool)) wire.Outcome {
-	if !a.k.Orphans.Begin() {
+	if !a.engine.Orphans.Begin() {
 		return wire.Outcome{Result: wire.Closed}
 	}
 	ans := a.send(ctx, call, a.lateHandler(wire.ReadAcquire, answered))
 	if !ans.Left {
-		defer a.k.Orphans.End()
+		defer a.engine.Orphans.End()
 	}
-	o := a.k.read("acquire", ans, wire.ReadAcquire)
+	o := a.engine.read("acquire", ans, wire.ReadAcquire)
 	if answered != nil && !ans.Left {
 		answered(o, ans, false)
 	}
@@ -60,7 +60,7 @@ func (a *attempt) try(ctx context.Context, call wire.Call, answered func(o wire.
 func (a *attempt) lateHandler(
 	read func(op string, reply resp.Reply) wire.Outcome, answered func(o wire.Outcome, ans pipe.Answer, left bool),
 ) func(pipe.Answer) {
-	k, name, kind, lease, own, seq := a.k, a.Name, a.Kind, a.Lease, a.Owner, a.seq
+	k, name, kind, lease, own, seq := a.engine, a.Name, a.Kind, a.Lease, a.Owner, a.seq
 	return func(ans pipe.Answer) {
 		defer k.Orphans.End()
 		o := k.read("acquire", ans, read)
@@ -74,15 +74,15 @@ func (a *attempt) lateHandler(
 // send sends once a script that takes a's field and removes the fields whose release is pending. It
 // is called after Orphans.Begin. If the caller has left, late calls Orphans.End, else the caller does.
 func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answer)) pipe.Answer {
-	if fields := a.k.Orphans.Named(kinds[a.Kind].family, a.Name); len(fields) > 0 {
+	if fields := a.engine.Orphans.FieldsToRemove(kinds[a.Kind].family, a.Name); len(fields) > 0 {
 		call = call.With(fields)
 	}
-	a.k.Counts.Tries.Add(1)
-	a.lane = a.k.lane(a.Name)
+	a.engine.Counts.Tries.Add(1)
+	a.lane = a.engine.lane(a.Name)
 	if call.Least > 0 {
-		return network.Mint(ctx, a.k.Network, a.Name, call, late)
+		return network.Mint(ctx, a.engine.Network, a.Name, call, late)
 	}
-	return a.k.Network.Send(ctx, a.Name, call, late)
+	return a.engine.Network.Send(ctx, a.Name, call, late)
 }
 
 // failTry takes a new field if the script may have taken this one. It returns o.
@@ -96,7 +96,7 @@ func (a *attempt) failTry(o wire.Outcome, ans pipe.Answer) wire.Outcome {
 // grant makes a hold of an acquisition that Redis has granted. ans.Open is until when an earlier
 // request with the same field may still be carried out.
 func (a *attempt) grant(ctx context.Context, ans pipe.Answer, o wire.Outcome) wire.Outcome {
-	k := a.k
+	k := a.engine
 	if ans.Acks < k.cfg.Replicas {
 		a.undo(ctx, ans.Open)
 		return wire.Outcome{Result: wire.NotReplicated, Wanted: int64(k.cfg.Replicas), Taken: int64(ans.Acks)}
@@ -133,7 +133,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, o wire.Outcome) wi
 
 // firstHeld is the Held of the acquisition.
 func (h *Hold) firstHeld(renewed bool) *Held {
-	if h.k.cfg.DropForgotten {
+	if h.engine.cfg.DropForgotten {
 		return h.anotherHeld(renewed)
 	}
 	h.first.begin(h, renewed)
@@ -150,7 +150,7 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o renewer.O
 		x := &runHold{run: r}
 		h, o = &x.Hold, x
 	}
-	h.k, h.name, h.kind = a.k, a.Name, a.Kind
+	h.engine, h.name, h.kind = a.engine, a.Name, a.Kind
 	h.owner, h.seq, h.token, h.count = a.Owner, seq, token, 1
 	if a.Renewed {
 		h.renewing = 1
@@ -162,7 +162,7 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o renewer.O
 // undo releases a lock that an attempt has taken and may not keep. The attempt gets
 // a new field.
 func (a *attempt) undo(ctx context.Context, open time.Time) {
-	ans := a.k.Network.Send(ctx, a.Name, a.k.releaseCall(a.Kind, a.Name, []byte(a.field())), nil)
+	ans := a.engine.Network.Send(ctx, a.Name, a.engine.releaseCall(a.Kind, a.Name, []byte(a.field())), nil)
 	if ans.Err != nil || !open.IsZero() {
 		a.retire(open)
 		return
@@ -192,23 +192,23 @@ func (a *attempt) newField() {
 		a.Owner = newPermits(a.Permits).asOwner()
 		return
 	}
-	a.seq = a.k.seqs.Add(1)
+	a.seq = a.engine.seqs.Add(1)
 }
 
 // waitInLine takes the lock, in the queue of its kind. It reports whether a call that waits had to.
 func (a *attempt) waitInLine(ctx context.Context, wants locktable.Acquisition[*Hold], r locktable.Request) (held *Held, waited bool, err error) {
 	queue := kinds[a.Kind].queue
-	if a.Kind == Read && a.k.cfg.ReadersFirst {
+	if a.Kind == Read && a.engine.cfg.ReadersFirst {
 		queue = waitqueue.ReadersAlone
 	}
-	r.Owner, r.Joint, r.Try = a.Owner, a.Shared, !a.Wait
-	w := a.k.Table.NewWaiter(locktable.Key{Name: a.Name, Kind: queue}, wants, r)
+	r.Owner, r.SharesOwner, r.NoWait = a.Owner, a.Shared, !a.Wait
+	w := a.engine.Table.NewWaiter(locktable.Key{Name: a.Name, Kind: queue}, wants, r)
 	defer w.End()
 	a.waiter = w
 	o := w.Run(ctx)
 	waited = a.Wait && w.Waited()
 	if o.Result != wire.Granted {
-		return nil, waited, a.k.errors.Of(ctx, a.Name, o)
+		return nil, waited, a.engine.errors.Of(ctx, a.Name, o)
 	}
 	held, a.held = a.held, nil // the queue may keep a, and Config.DropForgotten needs the garbage collector
 	return held, waited, nil
@@ -221,7 +221,7 @@ func (a *attempt) Reenter(ctx context.Context, h *Hold) (o wire.Outcome) {
 	}
 	limit := time.Duration(0)
 	if !a.Wait {
-		limit = a.k.cfg.IOTimeout
+		limit = a.engine.cfg.IOTimeout
 	}
 	a.held, o = h.reenter(ctx, a.Lease, a.Renewed, limit)
 	return o
@@ -249,10 +249,10 @@ func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }
 // hold is no longer trusted. The lease of a hold that is renewed ends a margin later.
 func (a *attempt) Refusal(ttl time.Duration) wire.Outcome {
 	o := wire.Outcome{Result: wire.Refused, TTL: ttl, OthersWait: true}
-	if h := a.k.Table.Live(a.Name); h != nil {
+	if h := a.engine.Table.Live(a.Name); h != nil {
 		o.By = wire.Ours
 		if h.isRenewed() {
-			o.TTL += a.k.cfg.Watchdog.Margin(a.k.cfg.Lease)
+			o.TTL += a.engine.cfg.Watchdog.Margin(a.engine.cfg.Lease)
 		}
 	}
 	return o

@@ -12,11 +12,11 @@ import (
 
 // claim is a field that may be in Redis, or may come there, without a holder.
 type claim struct {
-	k     *Engine
-	kind  Kind
-	name  string
-	field string
-	lease time.Duration // how long it is in Redis at most
+	engine *Engine
+	kind   Kind
+	name   string
+	field  string
+	lease  time.Duration // how long it is in Redis at most
 }
 
 // releaseIfTaken releases the field if the script that takes it has taken it, may have taken it or may still
@@ -31,7 +31,7 @@ func (c claim) releaseIfTaken(o wire.Outcome, a pipe.Answer) (owed bool) {
 	case mayHaveRun(o, a):
 		// Redis has refused it, perhaps halfway. One release is enough, but the next attempts must name
 		// the field: with full memory, Redis lets them write only if they have removed something.
-		c.releaseUnconfirmed(time.Now().Add(min(c.lease, c.k.cfg.Lease)))
+		c.releaseUnconfirmed(time.Now().Add(min(c.lease, c.engine.cfg.Lease)))
 	default:
 		return false
 	}
@@ -51,20 +51,22 @@ func mayStillRun(o wire.Outcome, a pipe.Answer) bool {
 }
 
 // releaseLater leaves a field that is in Redis to the orphans.
-func (c claim) releaseLater() { c.k.Orphans.Add(c.newOrphan()) }
+func (c claim) releaseLater() { c.engine.Orphans.Add(c.newOrphan()) }
 
 // releaseUnconfirmed is releaseLater for a field that may have been taken or may still be taken. It may be
 // taken until open. If open is zero, that time is not known.
-func (c claim) releaseUnconfirmed(open time.Time) { c.k.Orphans.AddUnanswered(c.newOrphan(), open) }
+func (c claim) releaseUnconfirmed(open time.Time) {
+	c.engine.Orphans.AddUnanswered(c.newOrphan(), open)
+}
 
 func (c claim) newOrphan() orphans.Field {
 	f := orphans.Field{Name: c.name, Family: kinds[c.kind].family, Text: c.field, Lease: c.lease}
 	if c.kind != Fair {
-		f.Release = c.k.releaseCall(c.kind, c.name, []byte(c.field))
+		f.Release = c.engine.releaseCall(c.kind, c.name, []byte(c.field))
 		return f
 	}
 	f.Together = func(fields []string) wire.Call {
-		return c.k.releaseCall(c.kind, c.name, []byte(fields[0])).With(fields[1:])
+		return c.engine.releaseCall(c.kind, c.name, []byte(fields[0])).With(fields[1:])
 	}
 	return f
 }
@@ -72,8 +74,8 @@ func (c claim) newOrphan() orphans.Field {
 // releaseLater leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
 func (h *Hold) releaseLater() {
-	lease := max(time.Until(h.lease.Deadline())+h.k.cfg.Watchdog.Config().Margin+h.k.cfg.IOTimeout, h.k.cfg.Lease, h.longestLease())
-	c := claim{h.k, h.kind, h.name, h.field(), lease}
+	lease := max(time.Until(h.lease.Deadline())+h.engine.cfg.Watchdog.Config().Margin+h.engine.cfg.IOTimeout, h.engine.cfg.Lease, h.longestLease())
+	c := claim{h.engine, h.kind, h.name, h.field(), lease}
 	if open := h.openFor(); h.kind == Fair && open > 0 {
 		c.releaseUnconfirmed(time.Now().Add(open))
 		return

@@ -37,7 +37,7 @@ type Config struct {
 	Random   *rand.Rand        // safe for concurrent use
 	Closing  <-chan struct{}   // closed when Close began
 	Closed   error             // of requests that the end of the client cuts off
-	Cast     *work.Cast        // its goroutines
+	Labeler  *work.Labeler     // its goroutines
 	Logger   *record.Logger
 	Errors   Errors
 	Observer Observer

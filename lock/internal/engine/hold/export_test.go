@@ -18,7 +18,7 @@ func Sizes() (alone, inRun uintptr) { return unsafe.Sizeof(Hold{}), unsafe.Sizeo
 
 // Callers returns how many owners with a call, and how many queues, the table of x's client has.
 func Callers(x *Held) int {
-	n := x.h.k.Table.Counts()
+	n := x.h.engine.Table.Counts()
 	return n.Owners + n.Queues
 }
 
@@ -40,7 +40,7 @@ func BeginUnlock(x *Held) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unlistLocked(x.watch)
-	return func() { x.watch.End(h.k.errors.NotHeld(h.name)) }
+	return func() { x.watch.End(h.engine.errors.NotHeld(h.name)) }
 }
 
 // NoteOpenUntil records that an earlier request of x's hold may be carried out until then.
@@ -63,13 +63,13 @@ func PassAfter(x *Held, between func()) (passed bool) {
 		panic("Redis is to be asked")
 	}
 	between()
-	return x.h.k.handOverInMemory(x.h, n)
+	return x.h.engine.handOverInMemory(x.h, n)
 }
 
 // LoseWhilePassed does the steps of a hand-over in memory, and calls lose in the middle. Then the
 // lease already belongs to the next hold, but the client's table does not have that hold yet.
 func LoseWhilePassed(x *Held, lose func()) {
-	h, k := x.h, x.h.k
+	h, k := x.h, x.h.engine
 	n := h.planHandOver()
 	if n.token == 0 {
 		panic("only a script hands it over")
@@ -94,10 +94,10 @@ func AnsweredLate(x *Held) {
 func Lose(x *Held, why renewal.Reason) { x.h.Lost(why) }
 
 // FreezeLosses keeps lost holds in the table of x's client until free is called.
-func FreezeLosses(x *Held) (free func()) { return x.h.k.FreezeLosses() }
+func FreezeLosses(x *Held) (free func()) { return x.h.engine.FreezeLosses() }
 
 // CloseEngine closes what x's client holds.
-func CloseEngine(ctx context.Context, x *Held) (unanswered int) { return x.h.k.Close(ctx) }
+func CloseEngine(ctx context.Context, x *Held) (unanswered int) { return x.h.engine.Close(ctx) }
 
 // TakeTurn makes it look as if another request of x's hold was not answered yet, until end is called.
 func TakeTurn(x *Held) (end func()) {

@@ -34,7 +34,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		}
 		if err := h.checkMaxHold(d); err != nil {
 			if try > 0 {
-				return h.k.errors.Of(ctx, h.name, o)
+				return h.engine.errors.Of(ctx, h.name, o)
 			}
 			return err
 		}
@@ -44,26 +44,26 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		if h.kind == Permits {
 			a.Stamp = began // Redis is told an end, not a length
 		}
-		o = h.k.read("extend", a, wire.ReadPresence)
+		o = h.engine.read("extend", a, wire.ReadPresence)
 		if o.Result == wire.Denied && try > 0 { // an earlier request may have been carried out
 			o.Result = wire.Unknown
 		}
 		switch {
 		case a.Err != nil:
-			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
-				return h.k.errors.Of(ctx, h.name, o)
+			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.engine.cfg.Random, try)) != nil {
+				return h.engine.errors.Of(ctx, h.name, o)
 			}
 			continue
 		case o.Result == wire.Unknown:
-			return h.k.errors.Of(ctx, h.name, o)
+			return h.engine.errors.Of(ctx, h.name, o)
 		case h.has(leaving):
-			return h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
+			return h.engine.errors.NotHeld(h.name) // the last Unlock did not wait any longer
 		case o.Result == wire.Gone:
 			return h.lostByLease(renewal.NotOwner)
 		case !h.lease.Extend(a.Stamp, d):
 			h.setFlag(unsure, true)
 			if h.has(leaving) {
-				return h.k.errors.NotHeld(h.name)
+				return h.engine.errors.NotHeld(h.name)
 			}
 			return h.lostByLease(renewal.TrustEnded)
 		}
@@ -80,7 +80,7 @@ func (x *Held) usable() error {
 }
 
 func (x *Held) usableLocked() error {
-	if x.h.closing && !x.h.has(lost) && x.state.Load() == isHeld && !x.h.has(leaving) {
+	if x.h.closing && !x.h.has(lost) && x.state.Load() == stateHeld && !x.h.has(leaving) {
 		return nil
 	}
 	return x.errLocked()
@@ -132,7 +132,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool, l
 	}
 	h.recordLease(lease)
 	a = h.send(ctx, reenterCall(h.kind, h.name, h.field(), count, lease))
-	o := h.k.read("reenter", a, wire.ReadPresence)
+	o := h.engine.read("reenter", a, wire.ReadPresence)
 	if o.Result != wire.Granted && o.Result != wire.Gone {
 		return nil, o
 	}
@@ -184,14 +184,14 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	}
 	a = h.send(ctx, guardCall(h.kind, h.name, h.field(), cmd, keys, args))
 	if a.Err != nil {
-		return nil, h.k.errors.Of(ctx, h.name, h.k.Outcome("guard", a))
+		return nil, h.engine.errors.Of(ctx, h.name, h.engine.Outcome("guard", a))
 	}
 	answer, there, ok := wire.ReadGuard(a.Reply.Any())
 	switch {
 	case !ok:
-		return nil, h.k.errors.Of(ctx, h.name, wire.OddAnswer("guard", a.Reply.Any()))
+		return nil, h.engine.errors.Of(ctx, h.name, wire.OddAnswer("guard", a.Reply.Any()))
 	case !there && h.has(leaving):
-		return nil, h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
+		return nil, h.engine.errors.NotHeld(h.name) // the last Unlock did not wait any longer
 	case !there:
 		return nil, h.lostByLease(renewal.NotOwner)
 	}

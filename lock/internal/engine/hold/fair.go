@@ -39,8 +39,8 @@ func (p *fairPlace) take(ctx context.Context) (held *Held, waited bool, err erro
 	if !p.Wait {
 		return p.waitInLine(ctx, p, locktable.Request{})
 	}
-	p.line, p.answers = p.k.fair.join(p.k, p.Name), make(chan fairAnswer, 1)
-	defer p.k.fair.leave(p.line)
+	p.line, p.answers = p.engine.fair.join(p.engine, p.Name), make(chan fairAnswer, 1)
+	defer p.engine.fair.leave(p.line)
 	defer p.end()
 	return p.waitInLine(ctx, p, locktable.Request{Alone: true})
 }
@@ -62,9 +62,9 @@ func (p *fairPlace) Try(ctx context.Context) wire.Outcome {
 		}
 		a.queue.Foreign = p.queue.Foreign // fair_sign does not look
 		p.queue = a.queue
-		if a.dead {
+		if a.mustPassOver {
 			dead = a.queue
-		} else if !a.left && !p.isFirst() {
+		} else if !a.mustTake && !p.isFirst() {
 			return p.queue.Refusal()
 		}
 	}
@@ -97,7 +97,7 @@ func (p *fairPlace) end() {
 // try sends fair_take once. dead is the first in the queue if it is passed over, and deadSign its
 // last sign.
 func (p *fairPlace) try(ctx context.Context, dead, deadSign string) wire.Outcome {
-	k, c, waits := p.k, p.claim(), p.Wait
+	k, c, waits := p.engine, p.claim(), p.Wait
 	if !k.Orphans.Begin() {
 		return wire.Outcome{Result: wire.Closed}
 	}
@@ -156,7 +156,7 @@ func (p *fairPlace) keep(ans pipe.Answer) {
 		p.open = ans.Open
 	case ans.Open.IsZero() && ans.Err != nil && !said:
 		p.past = append(p.past, p.field())
-		if len(p.past) > orphans.MaxNamed {
+		if len(p.past) > orphans.MaxFieldsToRemove {
 			p.pastClaim(p.past[0]).releaseUnconfirmed(time.Time{})
 			p.past = p.past[1:]
 		}
@@ -175,7 +175,9 @@ func (p *fairPlace) settle() {
 }
 
 // pastClaim is the claim to a field that p had before.
-func (p *fairPlace) pastClaim(field string) claim { return claim{p.k, Fair, p.Name, field, p.Lease} }
+func (p *fairPlace) pastClaim(field string) claim {
+	return claim{p.engine, Fair, p.Name, field, p.Lease}
+}
 
 const (
 	// fairGrace, and an IOTimeout, is how far ahead of the clock the score of a

@@ -28,15 +28,15 @@ type fairLines struct {
 // thousands, and no waiter sends fair_take before that request was answered.
 type fairLine struct {
 	// immutable
-	k    *Engine
-	name string
+	engine *Engine
+	name   string
 
 	places int // waiters that share it; guarded by fairLines.mu
 
-	mu      sync.Mutex // guards the fields below; never held during I/O
-	next    []fairAsk  // of the next request
-	asking  bool       // a request is under way
-	unknown int        // requests in a row that were not answered
+	mu                sync.Mutex // guards the fields below; never held during I/O
+	next              []fairAsk  // of the next request
+	isRequestInFlight bool       // a request is under way
+	unknown           int        // requests in a row that were not answered
 
 	// the first in the queue, as last seen
 	first, sign string
@@ -52,10 +52,10 @@ type fairAsk struct {
 
 // fairAnswer is what a waiter learns from the answer to a request.
 type fairAnswer struct {
-	outcome wire.Outcome // Refused if Redis answered
-	queue   wire.FairQueue
-	left    bool // nothing was done for it: it must send fair_take
-	dead    bool // the first in the queue is dead, and this waiter passes it over
+	outcome      wire.Outcome // Refused if Redis answered
+	queue        wire.FairQueue
+	mustTake     bool // nothing was done for it: it must send fair_take
+	mustPassOver bool // the first in the queue is dead, and this waiter passes it over
 }
 
 // maxSigns is the most waiters of one request. Redis does nothing else while it handles them.
@@ -67,7 +67,7 @@ func (l *fairLines) join(k *Engine, name string) *fairLine {
 	defer l.mu.Unlock()
 	line := l.byName[name]
 	if line == nil {
-		line = &fairLine{k: k, name: name}
+		line = &fairLine{engine: k, name: name}
 		if l.byName == nil {
 			l.byName = make(map[string]*fairLine)
 		}
@@ -98,7 +98,7 @@ func (l *fairLine) ask(ctx context.Context, place wire.FairPlace, answer chan fa
 	case a := <-answer:
 		return a
 	case <-ctx.Done():
-		return fairAnswer{outcome: l.k.Outcome("acquire", pipe.Answer{Err: wait.Ended(ctx), Left: true})}
+		return fairAnswer{outcome: l.engine.Outcome("acquire", pipe.Answer{Err: wait.Ended(ctx), Left: true})}
 	}
 }
 
@@ -106,10 +106,10 @@ func (l *fairLine) ask(ctx context.Context, place wire.FairPlace, answer chan fa
 // no waiter asks.
 func (l *fairLine) batchLocked() []fairAsk {
 	n := min(len(l.next), maxSigns)
-	if l.asking || n == 0 {
+	if l.isRequestInFlight || n == 0 {
 		return nil
 	}
-	l.asking = true
+	l.isRequestInFlight = true
 	batch := l.next[:n:n]
 	if l.next = l.next[n:]; len(l.next) == 0 {
 		l.next = nil
@@ -122,12 +122,12 @@ func (l *fairLine) post(batch []fairAsk) {
 	if len(batch) == 0 {
 		return
 	}
-	cfg := &l.k.cfg
+	cfg := &l.engine.cfg
 	call := wire.FairSign{Name: l.name, Now: time.Now(), Queue: fairQueueOf(cfg), Grace: fairGraceOf(cfg.IOTimeout), Period: fairNextSign(cfg)}
 	for _, a := range batch {
 		call.Places = append(call.Places, a.place)
 	}
-	l.k.Network.Post(l.name, call.Call(), func(a pipe.Answer) { l.answered(batch, a) })
+	l.engine.Network.Post(l.name, call.Call(), func(a pipe.Answer) { l.answered(batch, a) })
 }
 
 // answered tells the waiters of a request its answer, and sends the next one. It does not block.
@@ -136,16 +136,16 @@ func (l *fairLine) answered(batch []fairAsk, a pipe.Answer) {
 	var queue wire.FairQueue
 	var left []bool
 	if a.Err != nil {
-		o = l.k.Outcome("acquire", a)
+		o = l.engine.Outcome("acquire", a)
 	} else {
 		o, queue, left = wire.ReadFairSign(a.Reply, len(batch))
 	}
 	answered := o.Result == wire.Refused
-	if _, said := a.Err.(redis.Error); a.Err != nil && !said && !errors.Is(a.Err, l.k.cfg.Closed) {
-		l.k.Counts.Signs.Add(1)
+	if _, said := a.Err.(redis.Error); a.Err != nil && !said && !errors.Is(a.Err, l.engine.cfg.Closed) {
+		l.engine.Counts.Signs.Add(1)
 	}
 	l.mu.Lock()
-	l.asking = false
+	l.isRequestInFlight = false
 	dead := false
 	if !answered {
 		if l.unknown++; l.unknown > 1 {
@@ -154,21 +154,21 @@ func (l *fairLine) answered(batch []fairAsk, a pipe.Answer) {
 		batch, l.next = append(batch, l.next...), nil
 	} else {
 		l.unknown = 0
-		dead = l.lookLocked(queue)
+		dead = l.noteFirstLocked(queue)
 	}
 	more := l.batchLocked()
 	l.mu.Unlock()
 	l.post(more)
 	for i, ask := range batch {
-		ask.answer <- fairAnswer{outcome: o, queue: queue, left: answered && left[i], dead: dead && i == 0}
+		ask.answer <- fairAnswer{outcome: o, queue: queue, mustTake: answered && left[i], mustPassOver: dead && i == 0}
 	}
 }
 
-// lookLocked notes the first waiter in the queue. It reports whether that waiter is dead and one of
+// noteFirstLocked notes the first waiter in the queue. It reports whether that waiter is dead and one of
 // the waiters that asked passes it over; if that fails, another one does so after a period. It
 // counts the signs of life that the first did not give, one for each period that its last sign
 // names. Only periods in which Redis answered us count.
-func (l *fairLine) lookLocked(q wire.FairQueue) (dead bool) {
+func (l *fairLine) noteFirstLocked(q wire.FairQueue) (dead bool) {
 	now, period := time.Now(), wire.PeriodOf(q.Sign, fairPeriod)
 	switch {
 	case q.First != l.first || q.Sign != l.sign || q.Sign == "":

@@ -31,7 +31,7 @@ func (x *Held) Count() int {
 }
 
 // Valid reports whether x is held now: not unlocked, not lost, and safe by the clock.
-func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid() }
+func (x *Held) Valid() bool { return x.state.Load() == stateHeld && x.h.lease.Valid() }
 
 // Deadline returns the time until which x is safe, as it is now.
 func (x *Held) Deadline() time.Time { return x.h.lease.Deadline() }
@@ -56,14 +56,14 @@ func (x *Held) Err() error {
 func (x *Held) errLocked() error {
 	h := x.h
 	switch {
-	case x.state.Load() != isHeld:
-		return h.k.errors.NotHeld(h.name)
+	case x.state.Load() != stateHeld:
+		return h.engine.errors.NotHeld(h.name)
 	case h.has(lost):
 		return h.ends.lost
 	case h.closing:
 		return h.lostToClose()
 	case h.has(leaving): // its Unlock went unanswered
-		return h.k.errors.NotHeld(h.name)
+		return h.engine.errors.NotHeld(h.name)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (x *Held) watched() *heldWatch {
 func (h *Hold) anotherHeld(renewed bool) *Held {
 	x := &Held{}
 	x.begin(h, renewed)
-	if h.k.cfg.DropForgotten {
+	if h.engine.cfg.DropForgotten {
 		x.notice()
 	}
 	return x
@@ -181,12 +181,12 @@ func (x *Held) notice() {
 }
 
 // DropsForgotten reports whether x is dropped if it is forgotten.
-func (x *Held) DropsForgotten() bool { return x.h.k.cfg.DropForgotten }
+func (x *Held) DropsForgotten() bool { return x.h.engine.cfg.DropForgotten }
 
 // Forget drops x, because the lock of several members to which x belongs was forgotten.
 func (x *Held) Forget() {
 	if x.DropsForgotten() && x.Renewed() && x.Valid() {
-		x.h.k.cfg.Logger.Log(record.HeldDropped, x.h.name)
+		x.h.engine.cfg.Logger.Log(record.HeldDropped, x.h.name)
 		x.Rest()
 	}
 }
@@ -211,7 +211,7 @@ func forgotten(x forgettable) {
 	if !drop {
 		return
 	}
-	h.k.cfg.Logger.Log(record.HeldDropped, h.name)
+	h.engine.cfg.Logger.Log(record.HeldDropped, h.name)
 	h.settle()
 }
 
@@ -237,7 +237,7 @@ func (x *Held) OnLoss(f func(cause error)) {
 
 // Ended reports whether the hold is lost. Close may have released its lease before, see
 // Config.ReleaseOnClose.
-func (x *Held) Ended() bool { return x.h.Over() || x.h.Ended() }
+func (x *Held) Ended() bool { return x.h.IsLost() || x.h.IsLeaseLost() }
 
 // Renewed reports whether x needs renewal.
 func (x *Held) Renewed() bool {
@@ -255,9 +255,9 @@ func (h *Hold) Valid() bool { return h.lease.Valid() }
 // InBackground runs f, which must be short once the client is closed, on a goroutine that Close
 // waits for.
 func (x *Held) InBackground(role string, f func()) {
-	k, name := x.h.k, x.h.name
+	k, name := x.h.engine, x.h.name
 	k.Table.Begin(name, false)
-	go k.cfg.Cast.As(role, func() {
+	go k.cfg.Labeler.Label(role, func() {
 		defer k.Table.End(name)
 		f()
 	})()

@@ -19,11 +19,11 @@ type Hold struct {
 	lease renewal.Lease
 
 	// immutable
-	k     *Engine
-	name  string
-	owner owner.Owner
-	seq   uint64
-	token int64
+	engine *Engine
+	name   string
+	owner  owner.Owner
+	seq    uint64
+	token  int64
 
 	// With a million locks each byte counts. So the order of the fields leaves no gap,
 	// and rarely needed fields are elsewhere (Engine.turns).
@@ -33,15 +33,15 @@ type Hold struct {
 	kind Kind // immutable
 
 	// guarded by mu, which also guards fields of the Helds, and is never held during I/O
-	busy     bool  // a call has the hold's turn, see enter
-	awaited  bool  // a call waits for the end of busy
-	closing  bool  // Close has announced its end; still held and renewed
-	longest  uint8 // see longestLease
-	mu       sync.Mutex
-	count    int32  // Helds not yet unlocked
-	renewing int32  // those of them that need renewal
-	open     uint32 // until when a request of it may still be carried out, see noteOpen; 0 if none may
-	ends     *ends  // nil if no Held gave out a channel or a context, and it is not lost
+	isTurnTaken      bool  // a call has the hold's turn, see enter
+	isTurnAwaited    bool  // a call waits for the end of the turn
+	closing          bool  // Close has announced its end; still held and renewed
+	longestLeaseBits uint8 // see longestLease
+	mu               sync.Mutex
+	count            int32  // Helds not yet unlocked
+	renewing         int32  // those of them that need renewal
+	open             uint32 // until when a request of it may still be carried out, see noteOpen; 0 if none may
+	ends             *ends  // nil if no Held gave out a channel or a context, and it is not lost
 
 	first Held // of the acquisition; each re-entry has another Held
 }
@@ -82,10 +82,10 @@ func (x *Held) Hold() *Hold { return x.h }
 
 // states of a Held
 const (
-	isHeld      uint32 = iota // to isUnlocking in Unlock
-	isUnlocking               // to isUnlocked if it has ended or is lost; if Redis refuses (NOPERM) or does not answer, to isHeld if the hold is leaving, else to isOwed
-	isUnlocked                // terminal
-	isOwed                    // off the count, which Redis may not know; to isUnlocking in Unlock
+	stateHeld       uint32 = iota // to stateUnlocking in Unlock
+	stateUnlocking                // to stateUnlocked if it has ended or is lost; if Redis refuses (NOPERM) or does not answer, to stateHeld if the hold is leaving, else to stateUnanswered
+	stateUnlocked                 // terminal
+	stateUnanswered               // off the count, which Redis may not know; to stateUnlocking in Unlock
 )
 
 // The flags of a hold.
@@ -136,15 +136,15 @@ func (h *Hold) lostErrorLocked() error {
 
 // recordLease records that the key may get this lease. A writer's key also keeps the lease of its owner's reads.
 func (h *Hold) recordLease(lease time.Duration) {
-	if lease <= h.k.cfg.Lease {
+	if lease <= h.engine.cfg.Lease {
 		return
 	}
 	if h.kind == Read {
-		h.k.recordWritersLease(h.name, h.owner, lease)
+		h.engine.recordWritersLease(h.name, h.owner, lease)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.longest = max(h.longest, uint8(bits.Len64(uint64(lease/time.Millisecond))))
+	h.longestLeaseBits = max(h.longestLeaseBits, uint8(bits.Len64(uint64(lease/time.Millisecond))))
 }
 
 // recordWritersLease calls recordLease of the owner's write hold, if there is one, and returns the hold.
@@ -161,24 +161,24 @@ func (k *Engine) recordWritersLease(name string, o owner.Owner, lease time.Durat
 func (h *Hold) longestLease() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.longest == 0 {
+	if h.longestLeaseBits == 0 {
 		return 0
 	}
-	return time.Millisecond << h.longest
+	return time.Millisecond << h.longestLeaseBits
 }
 
 // field returns the hold's field in the lock's hash. Only the holds of its run ever use it.
 func (h *Hold) field() string {
 	var room [fieldRoom]byte
-	return string(h.appendWhole(room[:0]))
+	return string(h.appendField(room[:0]))
 }
 
-// appendWhole appends the hold's field. AppendField appends only the part after the client's id.
-func (h *Hold) appendWhole(b []byte) []byte {
+// appendField appends the hold's field. AppendFieldTail appends only the part after the client's id.
+func (h *Hold) appendField(b []byte) []byte {
 	if r := h.run(); r != nil {
-		return appendField(b, h.k.cfg.ID, Mutex, r.owner, r.seq)
+		return appendField(b, h.engine.cfg.ID, Mutex, r.owner, r.seq)
 	}
-	return appendField(b, h.k.cfg.ID, h.kind, h.owner, h.seq)
+	return appendField(b, h.engine.cfg.ID, h.kind, h.owner, h.seq)
 }
 
 // Owner implements locktable.Hold.
@@ -190,11 +190,11 @@ func (h *Hold) Mode() locktable.Mode { return kinds[h.kind].mode }
 // Leaving implements locktable.Hold.
 func (h *Hold) Leaving() bool { return h.has(leaving) }
 
-// Over implements locktable.Hold.
-func (h *Hold) Over() bool { return h.has(lost) }
+// IsLost implements locktable.Hold.
+func (h *Hold) IsLost() bool { return h.has(lost) }
 
-// Ended implements locktable.Hold.
-func (h *Hold) Ended() bool {
+// IsLeaseLost implements locktable.Hold.
+func (h *Hold) IsLeaseLost() bool {
 	_, lost := h.lease.Lost()
 	return lost
 }
@@ -252,8 +252,8 @@ func (h *Hold) Key() string {
 	return h.name
 }
 
-// AppendField implements renewer.Owner.
-func (h *Hold) AppendField(b []byte) []byte { return appendTail(b, h.kind, h.owner, h.seq) }
+// AppendFieldTail implements renewer.Owner.
+func (h *Hold) AppendFieldTail(b []byte) []byte { return appendTail(b, h.kind, h.owner, h.seq) }
 
 // Weight implements renewer.Owner.
 func (h *Hold) Weight() int {
@@ -277,7 +277,7 @@ func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
 
 // MoveIfAbsent implements renewer.Owner.
 func (h *Hold) MoveIfAbsent() bool {
-	l := h.k.lane(h.name)
+	l := h.engine.lane(h.name)
 	if h.setFlag(absent, true) || l == nil {
 		h.setFlag(absent, false)
 		return false

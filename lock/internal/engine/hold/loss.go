@@ -10,12 +10,12 @@ import (
 // its hold is left to the orphans, and the Lost hook is called.
 func (l loss) forget() {
 	h := l.hold
-	h.k.Table.Forget(h)
-	alsoReads := func() bool { return h.k.Table.Own(h.name, h.owner, locktable.Reading) != nil }
+	h.engine.Table.Forget(h)
+	alsoReads := func() bool { return h.engine.Table.Own(h.name, h.owner, locktable.Reading) != nil }
 	// A hold that was renewed may end long before a longer lease that Extend or LockFor has asked for.
 	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
 	// What Close leaves to its TTL is not released, because its holder may still work.
-	late := h.has(unsure) && (l.why != renewal.Closed || !wait.Closed(h.k.cfg.Closing))
+	late := h.has(unsure) && (l.why != renewal.Closed || !wait.Closed(h.engine.cfg.Closing))
 	if h.kind == Fair && h.has(closed) { // Close has released it, as Unlock does
 		late = late || h.openFor() > 0
 	}
@@ -31,7 +31,7 @@ func (l loss) forget() {
 func (h *Hold) Lost(why renewal.Reason) {
 	var refusal error
 	if why == renewal.TrustEnded {
-		refusal = h.k.refusalOf(h)
+		refusal = h.engine.refusalOf(h)
 	}
 	h.mu.Lock()
 	if h.setFlag(lost, true) {
@@ -44,14 +44,14 @@ func (h *Hold) Lost(why renewal.Reason) {
 	first, others := h.takeWatchesLocked()
 	onLoss := e.onLoss
 	e.onLoss = nil
-	h.k.Counts.Lost[why].Add(1)
+	h.engine.Counts.Lost[why].Add(1)
 	h.mu.Unlock()
-	h.k.lost.Expect() // Stats waits until h is not counted any more, for callers that were told
+	h.engine.lost.Expect() // Stats waits until h is not counted any more, for callers that were told
 	endWatches(cause, first, others)
 	for _, f := range onLoss {
 		f(cause)
 	}
-	h.k.lost.AddExpected(loss{h, why})
+	h.engine.lost.AddExpected(loss{h, why})
 }
 
 // Look implements watch.Subject. So a hold that is asked answers by the clock, even if the watchdog
@@ -85,7 +85,7 @@ func (h *Hold) lostToClose() error { return h.lostBecause(renewal.Closed, nil) }
 
 // lostBecause makes the error of a loss.
 func (h *Hold) lostBecause(why renewal.Reason, refusal error) error {
-	return h.k.errors.Lost(h.name, why, h.token, refusal)
+	return h.engine.errors.Lost(h.name, why, h.token, refusal)
 }
 
 // lostByLease ends a hold whose lease has ended by itself or by the answer
@@ -103,7 +103,7 @@ func (h *Hold) lostByLease(otherwise renewal.Reason) error {
 		}
 	}
 	h.Lost(reason)
-	h.k.Table.Forget(h)
+	h.engine.Table.Forget(h)
 	return h.lostError()
 }
 
@@ -119,5 +119,5 @@ func (h *Hold) reportLoss() {
 	if h.flags.Or(lossUnreported)&reportable == 0 {
 		return
 	}
-	h.k.cfg.Observer.Lost(h, h.lostError())
+	h.engine.cfg.Observer.Lost(h, h.lostError())
 }

@@ -33,9 +33,9 @@ func (k *Engine) ReleaseAll() (released, unreleased int) {
 	var wg sync.WaitGroup
 	var each []*releasing
 	for _, s := range of {
-		r := &releasing{k: k, batch: releaseBatch(k.cfg.IOTimeout), changed: make(chan struct{}, 1)}
+		r := &releasing{engine: k, batch: releaseBatch(k.cfg.IOTimeout), changed: make(chan struct{}, 1)}
 		each = append(each, r)
-		wg.Go(k.cfg.Cast.As("release on close", func() { r.run(k.ctx, holds[s]) }))
+		wg.Go(k.cfg.Labeler.Label("release on close", func() { r.run(k.ctx, holds[s]) }))
 	}
 	wg.Wait()
 	for _, r := range each {
@@ -51,7 +51,7 @@ func (k *Engine) ReleaseAll() (released, unreleased int) {
 // than two batches take.
 type releasing struct {
 	// immutable
-	k       *Engine
+	engine  *Engine
 	batch   int           // see releaseBatch
 	changed chan struct{} // of capacity 1: look at underWay again
 
@@ -77,7 +77,7 @@ func releaseBatch(ioTimeout time.Duration) int {
 func (r *releasing) run(ctx context.Context, holds []*Hold) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.limit = time.AfterFunc(r.k.cfg.UnlockTimeout, cancel)
+	r.limit = time.AfterFunc(r.engine.cfg.UnlockTimeout, cancel)
 	r.sendAll(ctx, holds)
 	for _, h := range r.claimed {
 		h.Lost(renewal.Closed) // does nothing for the holds that answered has told
@@ -90,7 +90,7 @@ func (r *releasing) sendAll(ctx context.Context, holds []*Hold) {
 		failed, idle := r.takeFailed()
 		switch {
 		case len(failed) > 0:
-			if wait.Pause(ctx, nil, wait.Backoff(r.k.cfg.Random, try)) == nil {
+			if wait.Pause(ctx, nil, wait.Backoff(r.engine.cfg.Random, try)) == nil {
 				r.send(failed)
 			}
 			try++
@@ -125,7 +125,7 @@ func (r *releasing) send(holds []*Hold) {
 	r.underWay += len(holds)
 	r.mu.Unlock()
 	for _, h := range holds {
-		r.k.Network.Post(h.name, r.k.releaseCall(h.kind, h.name, []byte(h.field())), func(a pipe.Answer) { r.answered(h, a) })
+		r.engine.Network.Post(h.name, r.engine.releaseCall(h.kind, h.name, []byte(h.field())), func(a pipe.Answer) { r.answered(h, a) })
 	}
 }
 
@@ -146,10 +146,10 @@ func (r *releasing) note(h *Hold, a pipe.Answer) {
 	case r.ended:
 	case a.Err == nil:
 		r.released++ // or it was gone
-		r.limit.Reset(r.k.cfg.UnlockTimeout)
+		r.limit.Reset(r.engine.cfg.UnlockTimeout)
 	case pipe.Definite(a.Err): // no, and not next time either
-		r.limit.Reset(r.k.cfg.UnlockTimeout)
-	case errors.Is(a.Err, r.k.cfg.Closed):
+		r.limit.Reset(r.engine.cfg.UnlockTimeout)
+	case errors.Is(a.Err, r.engine.cfg.Closed):
 	default:
 		r.failed = append(r.failed, h)
 	}

@@ -16,12 +16,12 @@ import (
 func New(cfg Config) (*Engine, error) {
 	k := &Engine{cfg: cfg, errors: cfg.Errors}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
-	k.lost.Init(cfg.Cast, "forget losses", loss.forget)
+	k.lost.Init(cfg.Labeler, "forget losses", loss.forget)
 	k.unlocks.Limit = cfg.UnlockTimeout
 	k.Table = k.newTable()
 	var err error
 	k.Network, err = network.Connect(network.Config{
-		Servers: cfg.Servers, ID: cfg.ID, Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Watchdog: cfg.Watchdog, Cast: cfg.Cast,
+		Servers: cfg.Servers, ID: cfg.ID, Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Watchdog: cfg.Watchdog, Labeler: cfg.Labeler,
 		Logger: cfg.Logger, Advice: cfg.Advice, Closed: cfg.Closed, Moved: k.relocate,
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func (k *Engine) Follow(ctx context.Context, f *pubsub.Follower, ended func()) {
 	}
 	defer end()
 	k.followers.add(f)
-	k.wg.Go(k.cfg.Cast.As("hear releases", func() {
+	k.wg.Go(k.cfg.Labeler.Label("hear releases", func() {
 		defer ended()
 		defer k.followers.remove(f)
 		if k.cfg.Traits.Slots {

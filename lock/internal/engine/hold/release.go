@@ -97,7 +97,7 @@ func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listenin
 		counter, least := k.counterOf(h.kind, name)
 		call := wire.Handoff{Name: name, Counter: counter, From: h.field(), To: c.field, Lease: a.Lease, Least: least, More: n.more}
 		if n.Over {
-			call.End = &wire.EndOfRun{Ours: m.ours, Publish: k.Network.Publisher(name), Await: n.Reservation, Anyway: n.Open}
+			call.End = &wire.EndOfRun{Ours: m.ours, Publish: k.Network.Publisher(name), Await: n.Reservation, Anyway: n.MustRelease}
 		}
 		return network.Mint(ctx, k.Network, name, call.Call(), late)
 	})
@@ -135,9 +135,9 @@ func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listenin
 // left. It ends only the waiter's Held, because others of its owner may have re-entered the
 // hold. The caller has begun a call that Close waits for.
 func (k *Engine) releaseUnclaimed(h *Hold) {
-	h.first.state.Store(isUnlocking)
-	k.wg.Go(k.cfg.Cast.As("release unclaimed", func() {
-		defer h.k.Table.End(h.name)
+	h.first.state.Store(stateUnlocking)
+	k.wg.Go(k.cfg.Labeler.Label("release unclaimed", func() {
+		defer h.engine.Table.End(h.name)
 		ctx, cancel := context.WithTimeout(k.ctx, k.cfg.UnlockTimeout)
 		defer cancel()
 		_, _ = h.first.unlock(ctx, false, nil)
@@ -148,9 +148,9 @@ func (k *Engine) releaseUnclaimed(h *Hold) {
 // returns its answer.
 func (h *Hold) release(ctx context.Context) (int64, endAnswer, wire.Outcome) {
 	var room [fieldRoom]byte
-	cmd := h.k.releaseCall(h.kind, h.name, h.appendWhole(room[:0]))
+	cmd := h.engine.releaseCall(h.kind, h.name, h.appendField(room[:0]))
 	a, r, o := h.resend(ctx, "release", func() pipe.Answer {
-		return h.k.Network.Send(ctx, h.name, cmd, nil)
+		return h.engine.Network.Send(ctx, h.name, cmd, nil)
 	})
 	if a.Err != nil {
 		return 0, r, o
@@ -173,17 +173,17 @@ func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		if a.Err == nil {
 			return a, r, wire.Outcome{Result: wire.Granted}
 		}
-		o := h.k.Outcome(op, a)
+		o := h.engine.Outcome(op, a)
 		_, refused := a.Err.(redis.Error)
-		if errors.Is(a.Err, h.k.cfg.Closed) && r.resent {
+		if errors.Is(a.Err, h.engine.cfg.Closed) && r.resent {
 			o.Result = wire.Unknown
 		}
-		if r.answered || errors.Is(a.Err, h.k.cfg.Closed) || refused && op == "handoff" {
+		if r.answered || errors.Is(a.Err, h.engine.cfg.Closed) || refused && op == "handoff" {
 			return a, r, o
 		}
 		r.resent = r.resent || !a.Stamp.IsZero() || wait.Ended(ctx) != nil
 		r.open.Note(a)
-		if wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
+		if wait.Pause(ctx, nil, wait.Backoff(h.engine.cfg.Random, try)) != nil {
 			return a, r, o
 		}
 	}

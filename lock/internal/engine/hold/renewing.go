@@ -44,7 +44,7 @@ func (h *Hold) settle() {
 	for again := true; again; {
 		fixed := !h.isRenewed()
 		h.lease.SetFixed(fixed)
-		if l := h.k.lane(h.name); l != nil && !fixed {
+		if l := h.engine.lane(h.name); l != nil && !fixed {
 			l.Open()
 		}
 		h.mu.Lock()

@@ -46,8 +46,8 @@ type runHold struct {
 
 var _ renewer.Owner = (*runHold)(nil)
 
-// AppendField implements renewer.Owner.
-func (h *runHold) AppendField(b []byte) []byte { return h.run.appendTail(b) }
+// AppendFieldTail implements renewer.Owner.
+func (h *runHold) AppendFieldTail(b []byte) []byte { return h.run.appendTail(b) }
 
 // run returns the run that h belongs to, or nil. It returns nil for a hold whose lease has
 // not begun.
@@ -88,7 +88,7 @@ type succession struct {
 // planHandOver tells the queue that the last Unlock of h is about to end h, and decides which
 // attempt gets h next. It is called once for a hold, so only one goroutine uses a run at a time.
 func (h *Hold) planHandOver() succession {
-	n := succession{Following: h.k.Table.Leaving(h)}
+	n := succession{Following: h.engine.Table.Leaving(h)}
 	if n.Next == nil {
 		return n
 	}
@@ -100,7 +100,7 @@ func (h *Hold) planHandOver() succession {
 	}
 	n.more = n.Ahead
 	r := h.run()
-	if r == nil || n.Over || isDoubtful || r.left == 0 || r.over(h.k.Table) || h.has(unsure) || h.longestLease() > 0 {
+	if r == nil || n.Over || isDoubtful || r.left == 0 || r.over(h.engine.Table) || h.has(unsure) || h.longestLease() > 0 {
 		return n
 	}
 	r.left--

@@ -35,7 +35,7 @@ type Wanted struct {
 
 // Take takes the lock or permits. It waits for them if the caller waits, and reports whether it had to.
 func (k *Engine) Take(ctx context.Context, w Wanted) (held *Held, waited bool, err error) {
-	a := attempt{k: k, Wanted: w, seq: k.seqs.Add(1)}
+	a := attempt{engine: k, Wanted: w, seq: k.seqs.Add(1)}
 	switch w.Kind {
 	case Fair:
 		return (&fairPlace{attempt: a}).take(ctx)
@@ -63,8 +63,8 @@ type mutexAcquire struct{ attempt }
 // Try implements locktable.Acquisition.
 func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {
 	var room [fieldRoom]byte
-	f := appendField(room[:0], x.k.cfg.ID, x.Kind, x.Owner, x.seq)
-	counter, least := x.k.counterOf(x.Kind, x.Name)
+	f := appendField(room[:0], x.engine.cfg.ID, x.Kind, x.Owner, x.seq)
+	counter, least := x.engine.counterOf(x.Kind, x.Name)
 	more, again := x.waiter.Forecast()
 	if !kinds[x.Kind].handedOver || !x.Renewed {
 		more = 0 // no tokens are reserved, because only a script hands it over
@@ -97,7 +97,7 @@ func (x *rwAcquire) Try(ctx context.Context) wire.Outcome {
 	if x.Kind == Read {
 		return x.try(ctx, x.read(f), nil)
 	}
-	if x.Wait && !x.k.cfg.ReadersFirst && x.waiter.Waited() && x.writer == "" {
+	if x.Wait && !x.engine.cfg.ReadersFirst && x.waiter.Waited() && x.writer == "" {
 		x.writer = f // it waits: new readers wait behind it
 	}
 	if x.writer == "" {
@@ -125,21 +125,21 @@ func (x *rwAcquire) announced(o wire.Outcome, ans pipe.Answer, left bool) {
 
 func (x *rwAcquire) read(field string) wire.Call {
 	writer := ""
-	if h := x.k.recordWritersLease(x.Name, x.Owner, x.Lease); h != nil {
+	if h := x.engine.recordWritersLease(x.Name, x.Owner, x.Lease); h != nil {
 		writer = h.field()
 	}
 	return wire.Read{
-		Name: x.Name, Field: field, Lease: x.Lease, Writer: writer, First: x.k.cfg.ReadersFirst, Publish: x.k.Network.Publisher(x.Name),
+		Name: x.Name, Field: field, Lease: x.Lease, Writer: writer, First: x.engine.cfg.ReadersFirst, Publish: x.engine.Network.Publisher(x.Name),
 	}.Call()
 }
 
 func (x *rwAcquire) write(field string) wire.Call {
 	announced := time.Duration(0)
 	if x.writer != "" {
-		announced = announcement(&x.k.cfg)
+		announced = announcement(&x.engine.cfg)
 	}
 	return wire.Write{
-		Name: x.Name, Field: field, Lease: x.Lease, Waiting: x.writer, Announced: announced, Publish: x.k.Network.Publisher(x.Name),
+		Name: x.Name, Field: field, Lease: x.Lease, Waiting: x.writer, Announced: announced, Publish: x.engine.Network.Publisher(x.Name),
 	}.Call()
 }
 
@@ -148,7 +148,7 @@ func (x *rwAcquire) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Res
 
 // withdraw tells readers that the writer no longer waits. Requests of open may still announce it.
 func (x *rwAcquire) withdraw(open orphans.Open) {
-	k, call, lasts := x.k, wire.Withdraw(x.Name, x.writer, x.k.Publisher(x.Name)), announcement(&x.k.cfg)
+	k, call, lasts := x.engine, wire.Withdraw(x.Name, x.writer, x.engine.Publisher(x.Name)), announcement(&x.engine.cfg)
 	if open.Written {
 		k.Orphans.AddUnanswered(orphans.Field{Name: x.Name, Lease: lasts, Release: call}, open.Until())
 	} else {
@@ -179,7 +179,7 @@ func (x *permitAcquire) Refusal(time.Duration) wire.Outcome {
 
 // Try implements locktable.Acquisition.
 func (x *permitAcquire) Try(ctx context.Context) wire.Outcome {
-	k := x.k
+	k := x.engine
 	if !k.Orphans.Begin() {
 		return wire.Outcome{Result: wire.Closed}
 	}

@@ -47,19 +47,19 @@ func (h *Hold) enter(ctx context.Context) error {
 func (h *Hold) enterNow() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.busy || h.openForLocked() > 0 {
+	if h.isTurnTaken || h.openForLocked() > 0 {
 		return false
 	}
-	h.busy = true
+	h.isTurnTaken = true
 	return true
 }
 
 // enterReleaseLocked waits for the hold's turn. If a request is open, the caller may only send a
 // release. It unlocks h.mu while it waits.
 func (h *Hold) enterReleaseLocked(ctx context.Context) error {
-	for h.busy {
-		turn, _ := h.k.turns.LoadOrStore(h, make(chan struct{}))
-		h.awaited = true
+	for h.isTurnTaken {
+		turn, _ := h.engine.turns.LoadOrStore(h, make(chan struct{}))
+		h.isTurnAwaited = true
 		h.mu.Unlock()
 		var err error
 		select {
@@ -72,13 +72,13 @@ func (h *Hold) enterReleaseLocked(ctx context.Context) error {
 			return err
 		}
 	}
-	h.busy = true
+	h.isTurnTaken = true
 	return nil
 }
 
 // send sends a script in the hold's turn.
 func (h *Hold) send(ctx context.Context, call wire.Call) pipe.Answer {
-	a := h.k.Network.Send(ctx, h.name, call, h.answeredLate)
+	a := h.engine.Network.Send(ctx, h.name, call, h.answeredLate)
 	h.noteOpen(a)
 	return a
 }
@@ -106,10 +106,10 @@ func (h *Hold) endTurn() {
 }
 
 func (h *Hold) endTurnLocked() {
-	h.busy = false
-	if h.awaited {
-		h.awaited = false
-		turn, _ := h.k.turns.LoadAndDelete(h)
+	h.isTurnTaken = false
+	if h.isTurnAwaited {
+		h.isTurnAwaited = false
+		turn, _ := h.engine.turns.LoadAndDelete(h)
 		close(turn.(chan struct{}))
 	}
 }
@@ -135,7 +135,7 @@ func (h *Hold) noteOpenUntil(until time.Time) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = max(h.open, uint32(time.Duration(h.k.Table.Instant(until))/openUnit)+1)
+	h.open = max(h.open, uint32(time.Duration(h.engine.Table.Instant(until))/openUnit)+1)
 }
 
 // openFor is how long a request of the hold may still be carried out.
@@ -149,7 +149,7 @@ func (h *Hold) openForLocked() time.Duration {
 	if h.open == 0 {
 		return 0
 	}
-	left := time.Duration(h.open)*openUnit - time.Duration(h.k.Table.Now())
+	left := time.Duration(h.open)*openUnit - time.Duration(h.engine.Table.Now())
 	if left <= 0 {
 		h.open = 0
 	}

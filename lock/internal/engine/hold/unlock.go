@@ -15,26 +15,26 @@ import (
 
 // Unlock ends x. lock.Held has the promise.
 func (x *Held) Unlock(ctx context.Context) error {
-	return x.unlockWithin(x.h.k.unlocks.Bound(ctx), nil)
+	return x.unlockWithin(x.h.engine.unlocks.Bound(ctx), nil)
 }
 
 // unlockWithin is Unlock that ends with ctx. It notes in s what Redis answers. s may be nil.
 func (x *Held) unlockWithin(ctx context.Context, s *answering) error {
-	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
-	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
-		return x.h.k.errors.NotHeld(x.h.name)
+	owed := x.state.CompareAndSwap(stateUnanswered, stateUnlocking)
+	if !owed && !x.state.CompareAndSwap(stateHeld, stateUnlocking) {
+		return x.h.engine.errors.NotHeld(x.h.name)
 	}
-	x.h.k.Table.Begin(x.h.name, false)
-	defer x.h.k.Table.End(x.h.name)
+	x.h.engine.Table.Begin(x.h.name, false)
+	defer x.h.engine.Table.End(x.h.name)
 	next, o := x.unlock(ctx, owed, s)
 	x.state.Store(next)
 	switch {
 	case o.Result == wire.Granted:
 		return nil
 	case o.Result.IsUnanswered():
-		x.h.k.Counts.Unreleased.Add(1)
+		x.h.engine.Counts.Unreleased.Add(1)
 	}
-	return x.h.k.errors.Of(ctx, x.h.name, o)
+	return x.h.engine.errors.Of(ctx, x.h.name, o)
 }
 
 // unlock ends x and returns its new state. The Outcome is Granted if x ended as it should. unlock
@@ -47,7 +47,7 @@ func (x *Held) unlock(ctx context.Context, owed bool, s *answering) (next uint32
 	if w := x.watch; w != nil && !owed {
 		h.unlistLocked(w)
 		h.mu.Unlock()
-		w.EndAll(h.k.errors.NotHeld(h.name)) // whoever works under its context stops before another can begin
+		w.EndAll(h.engine.errors.NotHeld(h.name)) // whoever works under its context stops before another can begin
 		h.mu.Lock()
 	}
 	busy := h.enterReleaseLocked(ctx)
@@ -60,7 +60,7 @@ func (x *Held) unlock(ctx context.Context, owed bool, s *answering) (next uint32
 			again = h.setFlag(leaving, true)
 		}
 	}
-	remaining, left := int(h.count), h.has(leaving)
+	remaining, isLeaving := int(h.count), h.has(leaving)
 	h.mu.Unlock()
 	var last pipe.Answer
 	ended := false // x was the last one, and is taken off the count when the turn ends
@@ -74,15 +74,15 @@ func (x *Held) unlock(ctx context.Context, owed bool, s *answering) (next uint32
 		if !owed {
 			h.releaseLater()
 		}
-		return isUnlocked, wire.Failure(cause)
-	case owed && left:
-		return isUnlocked, wire.Outcome{Result: wire.Granted} // the last Unlock has given this one back too
-	case left:
+		return stateUnlocked, wire.Failure(cause)
+	case owed && isLeaving:
+		return stateUnlocked, wire.Outcome{Result: wire.Granted} // the last Unlock has given this one back too
+	case isLeaving:
 		next, o = x.unlockLast(ctx, again, busy, s)
-		ended = next == isUnlocked
+		ended = next == stateUnlocked
 		return next, o
 	case busy != nil:
-		return isOwed, busyRelease(busy)
+		return stateUnanswered, busyRelease(busy)
 	}
 	// It is off the count whatever Redis answers: scripts set the count, so the
 	// next one of this hold makes it right.
@@ -117,7 +117,7 @@ func (x *Held) unlockOne(ctx context.Context, remaining int, s *answering) (next
 	// An open request may set another count, so this one waits. It keeps its turn meanwhile, so a
 	// release of the whole hold waits for it, but not for longer.
 	if err := wait.Pause(ctx, nil, h.openFor()); err != nil {
-		return isOwed, pipe.Answer{}, busyRelease(err)
+		return stateUnanswered, pipe.Answer{}, busyRelease(err)
 	}
 	// The least lease is enough, because no script lowers a TTL. So the remaining Helds keep
 	// their lease.
@@ -127,13 +127,13 @@ func (x *Held) unlockOne(ctx context.Context, remaining int, s *answering) (next
 	n, ok := a.Reply.Number()
 	switch {
 	case a.Err != nil:
-		return isOwed, a, o
+		return stateUnanswered, a, o
 	case !ok:
-		return isOwed, a, wire.OddAnswer("release", a.Reply.Any())
+		return stateUnanswered, a, wire.OddAnswer("release", a.Reply.Any())
 	case n == 0 && !h.has(leaving):
-		return isUnlocked, a, wire.Failure(h.lostByLease(renewal.NotOwner))
+		return stateUnlocked, a, wire.Failure(h.lostByLease(renewal.NotOwner))
 	}
-	return isUnlocked, a, o
+	return stateUnlocked, a, o
 }
 
 // unlockLast is the rest of unlock for the last Held of a hold. again says that an earlier call
@@ -141,12 +141,12 @@ func (x *Held) unlockOne(ctx context.Context, remaining int, s *answering) (next
 // may be sent.
 func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answering) (uint32, wire.Outcome) {
 	h := x.h
-	k := h.k
+	k := h.engine
 	var n succession
 	if !again && busy == nil {
 		if n = h.planHandOver(); n.token > 0 && k.handOverInMemory(h, n) {
 			h.released(ctx)
-			return isUnlocked, wire.Outcome{Result: wire.Granted}
+			return stateUnlocked, wire.Outcome{Result: wire.Granted}
 		}
 	}
 	if busy != nil {
@@ -154,7 +154,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answer
 	}
 	if !again && !h.lease.Release() { // its trust ended just now
 		h.releaseLater()
-		return isUnlocked, wire.Failure(h.lostByLease(renewal.TrustEnded))
+		return stateUnlocked, wire.Failure(h.lostByLease(renewal.TrustEnded))
 	}
 	var r endAnswer
 	var o wire.Outcome
@@ -171,13 +171,13 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answer
 			o = wire.Outcome{Result: o.Result, Cause: k.errors.Of(ctx, h.name, o)} // the hook and the caller get the same
 			h.reportReleased(ctx, o.Cause)
 		}
-		return isHeld, o
+		return stateHeld, o
 	case r.gone && !again && !r.resent: // no request of ours can have removed the field
 		h.Lost(renewal.NotOwner)
-		return isUnlocked, wire.Failure(h.lostError())
+		return stateUnlocked, wire.Failure(h.lostError())
 	}
 	h.released(ctx)
-	return isUnlocked, o
+	return stateUnlocked, o
 }
 
 // released is called when the last one of h has ended as it should. A waiter of a FairMutex keeps its
@@ -196,9 +196,9 @@ func (h *Hold) reportReleased(ctx context.Context, err error) {
 		return
 	}
 	if err == nil {
-		h.k.Counts.Released.Add(1)
+		h.engine.Counts.Released.Add(1)
 	}
-	h.k.cfg.Observer.Released(ctx, h, err)
+	h.engine.cfg.Observer.Released(ctx, h, err)
 }
 
 // Unlocks is many calls of Unlock that belong together. A server that answers none of them for
@@ -222,7 +222,7 @@ func (s *answering) note(r endAnswer) {
 }
 
 // Server returns the server that has x now. Servers can be compared.
-func (x *Held) Server() network.Server { return x.h.k.Network.Server(x.h.name) }
+func (x *Held) Server() network.Server { return x.h.engine.Network.Server(x.h.name) }
 
 // Unlock is x.Unlock. At a silent server the outcome is unknown at once. The client then acts as
 // after an Unlock whose time has passed.
@@ -230,7 +230,7 @@ func (u *Unlocks) Unlock(ctx context.Context, x *Held) error {
 	known, _ := u.servers.LoadOrStore(x.Server(), &answering{})
 	s := known.(*answering)
 	before := s.answers.Load()
-	ctx = x.h.k.unlocks.Bound(ctx)
+	ctx = x.h.engine.unlocks.Bound(ctx)
 	if s.silent.Load() {
 		over, cancel := context.WithDeadline(wait.Sound(ctx), time.Time{})
 		defer cancel()

@@ -42,11 +42,11 @@ func (Unowned[H]) RefuseDeadlock(H) wire.Outcome           { return wire.Outcome
 
 // Request is the part of a call's arguments that its Waiter needs.
 type Request struct {
-	Owner   owner.Owner // owner.Nobody for an object without owners
-	Joint   bool        // other calls may have the same owner, and hold the object
-	Reading bool        // it takes the object for reading
-	Needs   int64       // how much it needs; 0 means 1
-	Try     bool        // it does not wait
-	Final   bool        // an unknown outcome ends it
-	Alone   bool        // it asks Redis while it waits, even if it is not first in line
+	Owner       owner.Owner // owner.Nobody for an object without owners
+	SharesOwner bool        // other calls may have the same owner, and hold the object
+	Reading     bool        // it takes the object for reading
+	Needs       int64       // how much it needs; 0 means 1
+	NoWait      bool        // it does not wait
+	Final       bool        // an unknown outcome ends it
+	Alone       bool        // it asks Redis while it waits, even if it is not first in line
 }

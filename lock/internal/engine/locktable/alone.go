@@ -24,7 +24,7 @@ func (s *shard[H]) asksAloneLocked(w *Waiter[H]) bool {
 		s.alone = make(map[string]*Waiter[H])
 	}
 	s.alone[name] = w
-	w.alone, w.asked = true, now
+	w.alone, w.lastTryAt = true, now
 	return true
 }
 
@@ -42,7 +42,7 @@ func (s *shard[H]) queueOfLocked(k Key) *queue[H] {
 	w.q = s.newQueueLocked(k)
 	s.stepLocked(w.q.line.Join(&w.caller))
 	if w.q.line.First() == &w.caller {
-		w.mark = w.q.probe.Began(w.asked)
+		w.mark = w.q.probe.Began(w.lastTryAt)
 	} else {
 		w.mark = w.q.probe.BeganBeside()
 	}

@@ -110,7 +110,7 @@ func TestCallsThatComeWhileOneAsksWithoutAQueueStandBehindIt(t *testing.T) {
 
 func TestACallThatDoesNotWaitAsksBesideOneThatAsksWithoutAQueue(t *testing.T) {
 	playAlone(t, func(t *testing.T, c *client, first *asker) {
-		tries := c.startAsking(t.Context(), ownerOf(2), Request{Try: true})
+		tries := c.startAsking(t.Context(), ownerOf(2), Request{NoWait: true})
 		require.EqualValues(t, 1, tries.tries.Load())
 		tries.answer <- false
 		require.ErrorIs(t, <-tries.got, errFakeRefused)
@@ -122,7 +122,7 @@ func TestACallThatDoesNotWaitAsksBesideOneThatAsksWithoutAQueue(t *testing.T) {
 
 func TestAnOwnerAsksOnceAlthoughItsFirstCallHasNoQueue(t *testing.T) {
 	playAlone(t, func(t *testing.T, c *client, first *asker) {
-		same := c.startAsking(t.Context(), ownerOf(1), Request{Try: true})
+		same := c.startAsking(t.Context(), ownerOf(1), Request{NoWait: true})
 		require.Zero(t, same.tries.Load())
 		first.answer <- false
 		require.ErrorIs(t, <-same.got, errFakeRefused, "the answer is for both")
@@ -199,7 +199,7 @@ func TestTheQueueOfACallThatBeganAloneKnowsWhenThatWas(t *testing.T) {
 			c.redis.losesNothing = true
 			time.Sleep(time.Minute)
 			began := time.Now()
-			first := c.startAsking(t.Context(), ownerOf(1), Request{Try: tries})
+			first := c.startAsking(t.Context(), ownerOf(1), Request{NoWait: tries})
 			next := c.startAsking(t.Context(), ownerOf(2), Request{})
 			first.answer <- false
 			if h := (&fakeHold{of: c, name: "a", owner: ownerOf(3)}); !tries {
@@ -262,7 +262,7 @@ func TestACallThatDoesNotWaitIsToldOfAnUnknownOutcomeAtOnce(t *testing.T) {
 			if busy {
 				c.table.Adopt(&fakeHold{of: c, name: "a", owner: ownerOf(2), until: time.Now()}, nil)
 			}
-			w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, unknown, Request{Owner: ownerOf(1), Try: true})
+			w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, unknown, Request{Owner: ownerOf(1), NoWait: true})
 			require.Error(t, errorOf(t.Context(), w.Run(t.Context())))
 			w.End()
 		}

@@ -20,7 +20,7 @@ const movedFor = time.Minute
 
 // failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last
 // says how it ended.
-func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over bool) {
+func (w *Waiter[H]) failed(ctx context.Context, t decision[H], o wire.Outcome) (over bool) {
 	switch w.unsure = w.unsure || o.Result == wire.Unknown; {
 	case w.unsure && o.Result == wire.NotSent:
 		o.Result = wire.Unknown
@@ -32,10 +32,10 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 		return w.notReentered(ctx, o, passes)
 	}
 	if wait.Ended(ctx) != nil && errors.Is(o.Cause, wait.Ended(ctx)) { // the try was left, not answered
-		if w.caller.Try || w.last.Result == wire.NotTried {
+		if w.caller.NoWait || w.last.Result == wire.NotTried {
 			w.last = o
 		}
-		return w.caller.Try
+		return w.caller.NoWait
 	}
 	w.last, w.stranger = o, o.By == wire.Stranger
 	if ours, doubtful := w.answered(o, passes); doubtful {
@@ -46,9 +46,9 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over
 		w.refusedAgain(ctx)
 	}
 	switch {
-	case refused, passes, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
+	case refused, passes, unknown && !w.table.cfg.FailFast && !w.final, w.caller.NoWait:
 		w.waited = true
-		if (unknown || passes) && !t.byOutlook && !w.caller.Try {
+		if (unknown || passes) && !t.byOutlook && !w.caller.NoWait {
 			return w.backOff(ctx)
 		}
 		return false // its instruction says how it goes on
@@ -74,12 +74,12 @@ func (w *Waiter[H]) wasAnsweredLately() bool {
 // a lock that another owner has.
 func (w *Waiter[H]) refusedAgain(ctx context.Context) {
 	switch {
-	case w.caller.Try || w.warned || !w.key.Kind.HasOwners():
+	case w.caller.NoWait || w.warned || !w.key.Kind.HasOwners():
 	case w.since == 0:
-		w.since = max(w.asked, 1)
-	case time.Duration(w.asked-w.since) >= warnAfter:
+		w.since = max(w.lastTryAt, 1)
+	case time.Duration(w.lastTryAt-w.since) >= warnAfter:
 		w.warned = true
-		w.table.cfg.LongWait(ctx, w.key.Name, time.Duration(w.asked-w.since))
+		w.table.cfg.LongWait(ctx, w.key.Name, time.Duration(w.lastTryAt-w.since))
 	}
 }
 
@@ -100,7 +100,7 @@ func (w *Waiter[H]) answered(o wire.Outcome, passes bool) (ours H, doubtful bool
 		out.refused = true
 		out.noteAnswer(now)
 		s.refusedLocked(w, now, o.TTL)
-		if w.again == 0 && w.ownOutlook == nil { // else the try has told Redis when w tries again, or w asks by itself
+		if w.retryIn == 0 && w.ownOutlook == nil { // else the try has told Redis when w tries again, or w asks by itself
 			w.spread = w.table.cfg.Random.Float64()
 		}
 		if w.key.Kind.HasOwners() {
@@ -151,7 +151,7 @@ func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome, passes boo
 	}
 	w.last = o
 	switch {
-	case w.caller.Try:
+	case w.caller.NoWait:
 		return true
 	case wait.Ended(ctx) != nil:
 		w.last.End = wire.ByContext
@@ -202,7 +202,7 @@ func (w *Waiter[H]) heldUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var none H
-	if h := s.holds.get(w.key.Name); w.key.Kind.IsExclusive() && h != none && !h.Over() {
+	if h := s.holds.get(w.key.Name); w.key.Kind.IsExclusive() && h != none && !h.IsLost() {
 		return h.Deadline()
 	}
 	return w.q.heldUntil

@@ -102,7 +102,7 @@ func (a *take) Refusal(time.Duration) wire.Outcome    { return refused }
 func (a *take) Reenter(_ context.Context, h *fakeHold) wire.Outcome {
 	a.reentries++
 	time.Sleep(time.Millisecond)
-	if h.Leaving() || h.Over() {
+	if h.Leaving() || h.IsLost() {
 		return wire.Outcome{Result: wire.Gone}
 	}
 	return granted

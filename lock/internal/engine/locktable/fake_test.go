@@ -39,8 +39,8 @@ func (h *fakeHold) Owner() owner.Owner  { return h.owner }
 func (h *fakeHold) Mode() Mode          { return h.mode }
 func (h *fakeHold) Past() *Past         { return h.past }
 func (h *fakeHold) Leaving() bool       { return h.is(&h.leaving) }
-func (h *fakeHold) Over() bool          { return h.is(&h.over) }
-func (h *fakeHold) Ended() bool         { return h.is(&h.ended) }
+func (h *fakeHold) IsLost() bool        { return h.is(&h.over) }
+func (h *fakeHold) IsLeaseLost() bool   { return h.is(&h.ended) }
 func (h *fakeHold) CloseBegan()         { h.set(&h.closing) }
 func (h *fakeHold) MarkDoubtful()       { h.set(&h.doubtful) }
 func (h *fakeHold) IsDoubtful() bool    { return h.is(&h.doubtful) }

@@ -21,11 +21,11 @@ const (
 	runTime   = 100 * time.Millisecond
 )
 
-// openEach is how often a busy lock is released for a round trip at the end of
+// forcedReleaseInterval is how often a busy lock is released for a round trip at the end of
 // a run, although no known client waits. It is for waiters that only poll. These
 // are waiters of other libraries, and of Redisson where it does not receive the
 // messages of this library.
-const openEach = 5 * time.Millisecond
+const forcedReleaseInterval = 5 * time.Millisecond
 
 // Following says which call gets a hold next.
 type Following[H Hold] struct {
@@ -38,7 +38,7 @@ type Following[H Hold] struct {
 	Ahead int64 // how many hand-overs may follow
 
 	// At the end of a run:
-	Open bool // the lock is released in any case
+	MustRelease bool // the lock is released in any case
 	// Reservation is how long the lock is kept free for a waiter that receives no messages.
 	// It is longer if ends of runs are rare.
 	Reservation time.Duration
@@ -47,7 +47,7 @@ type Following[H Hold] struct {
 // leavingLocked is Table.Leaving.
 func (s *shard[H]) leavingLocked(h H) (n Following[H]) {
 	mode := h.Mode()
-	near, yields := s.yieldsLocked(h)
+	near, yields := s.noteLeavingLocked(h)
 	n.InRun = near
 	for _, k := range kindsOf(mode) {
 		q := s.queues.get(Key{h.Name(), k})
@@ -57,7 +57,7 @@ func (s *shard[H]) leavingLocked(h H) (n Following[H]) {
 			}
 			continue
 		}
-		if q.line.Run() > 0 {
+		if q.line.RunLength() > 0 {
 			n.InRun = true
 		}
 		first, over, done := q.line.Leaving(h.Owner(), h, s.table.Now(), yields)
@@ -82,10 +82,10 @@ func (s *shard[H]) followLocked(h H, w *Waiter[H], n *Following[H]) {
 	}
 	if q := w.q; n.Over {
 		now := s.table.Now()
-		if n.Open = now > q.opened.Add(openEach); n.Open {
-			q.opened = now
+		if n.MustRelease = now > q.lastForcedRelease.Add(forcedReleaseInterval); n.MustRelease {
+			q.lastForcedRelease = now
 		}
-		if n.Reservation = openEach; q.runEnded > 0 {
+		if n.Reservation = forcedReleaseInterval; q.runEnded > 0 {
 			n.Reservation += 2 * time.Duration(now-q.runEnded)
 		}
 		q.runEnded = now
@@ -99,7 +99,7 @@ func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
 	q := s.queues.get(Key{h.Name(), waitqueue.Exclusive})
 	now := s.table.Now()
 	s.stepLocked(q.line.Handed(h.Owner(), h, &w.caller, next, now))
-	if q.line.Run() == 0 { // a script at the end of a run kept the lock, because Redis knew no other waiter
+	if q.line.RunLength() == 0 { // a script at the end of a run kept the lock, because Redis knew no other waiter
 		if x := s.strangers.near(h.Name(), now); x != nil {
 			x.NoWaiters(now)
 		}

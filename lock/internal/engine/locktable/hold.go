@@ -14,12 +14,12 @@ type Hold interface {
 	Name() string
 	Owner() owner.Owner
 	Mode() Mode
-	// Leaving reports whether the last Unlock has begun, and Over whether the hold was lost.
+	// Leaving reports whether the last Unlock has begun, and IsLost whether the hold was lost.
 	// Such a hold is not re-entered.
 	Leaving() bool
-	Over() bool
-	// Ended reports whether the lease is lost. The hold may not know that yet.
-	Ended() bool
+	IsLost() bool
+	// IsLeaseLost reports whether the lease is lost. The hold may not know that yet.
+	IsLeaseLost() bool
 	// Deadline returns the time until which the hold is safe.
 	Deadline() time.Time
 	// Past returns where a queue keeps the state of the hand-overs that led to the hold,

@@ -123,7 +123,7 @@ func TestMovedAfterAGrantOrAtAReentryIsWaitedOut(t *testing.T) {
 	for _, do := range []waitqueue.Do{waitqueue.DoProbe, waitqueue.DoReenter} {
 		play(t, func(t *testing.T, c *client) {
 			asWaiter(c, func(w *Waiter[*fakeHold], _ waitqueue.Instant) {
-				after := turn[*fakeHold]{Instruction: waitqueue.Instruction[*fakeHold]{Do: do}}
+				after := decision[*fakeHold]{Instruction: waitqueue.Instruction[*fakeHold]{Do: do}}
 				require.True(t, w.failed(t.Context(), after, moved), "nobody was answered before")
 				w.got(wire.Outcome{Result: wire.Granted})
 				began := time.Now()

@@ -18,9 +18,9 @@ type queue[H Hold] struct {
 
 	line waitqueue.Line[owner.Owner, H]
 	outlook
-	heldUntil time.Time         // when the last known lease of another owner ends
-	opened    waitqueue.Instant // when a run last ended with a release in any case, see Following.Open
-	runEnded  waitqueue.Instant // when a run last ended
+	heldUntil         time.Time         // when the last known lease of another owner ends
+	lastForcedRelease waitqueue.Instant // when a run last ended with a release in any case, see Following.MustRelease
+	runEnded          waitqueue.Instant // when a run last ended
 
 	// its place in shard.watched
 	confirm       waitqueue.Instant // when it is looked at; 0: it is not in watched
@@ -161,13 +161,13 @@ func (s *shard[H]) newQueueLocked(k Key) *queue[H] {
 
 // knownLocked tells a new queue of h, which the client already has.
 func (s *shard[H]) knownLocked(q *queue[H], h H) {
-	if h.Over() {
+	if h.IsLost() {
 		return
 	}
 	q.line.AddHold(h.Owner(), false, h)
 	if p := h.Past(); p != nil && q.key.Kind == waitqueue.Exclusive {
 		q.line.RestoreRun(p.sofar)
-		q.opened, q.runEnded = p.opened, p.runEnded
+		q.lastForcedRelease, q.runEnded = p.opened, p.runEnded
 		*p = Past{}
 	}
 	if h.Leaving() {
@@ -183,9 +183,9 @@ func (s *shard[H]) dropLocked(q *queue[H]) *queue[H] {
 		return nil
 	}
 	var none H
-	if h := s.holds.get(q.key.Name); h != none && q.line.Run() > 0 {
+	if h := s.holds.get(q.key.Name); h != none && q.line.RunLength() > 0 {
 		if p := h.Past(); p != nil {
-			*p = Past{q.line.SuspendRun(), q.opened, q.runEnded}
+			*p = Past{q.line.SuspendRun(), q.lastForcedRelease, q.runEnded}
 		}
 	}
 	s.queues.remove(q)
@@ -222,7 +222,7 @@ func (s *shard[H]) stepLocked(done waitqueue.Step[owner.Owner, H]) {
 // already has.
 func (s *shard[H]) joinLocked(w *Waiter[H]) {
 	w.q = s.queueLocked(w.key)
-	if w.joint && !w.key.Kind.IsExclusive() {
+	if w.sharesOwner && !w.key.Kind.IsExclusive() {
 		for _, m := range [...]Mode{Reading, Writing} {
 			for _, h := range s.shared[sharedKey{w.key.Name, w.caller.Owner, m}] {
 				if enterable(h) && !w.q.line.Has(h.Owner(), h) {

@@ -40,20 +40,20 @@ type shard[H Hold] struct {
 	calls  atomic.Int64 // acquisitions and unlocks that are under way
 	closed atomic.Bool  // Close began; set under mu
 
-	mu        sync.Mutex            // guards what follows
-	idle      bool                  // closed, and after that there was neither hold nor call
-	holds     holdTable[H]          // the exclusive hold of each name, from Adopt or Deliver to Forget
-	older     map[string][]H        // by name, holds that another has replaced, see keepLocked; nil while there was none
-	shared    map[sharedKey][]H     // holds of modes of which a name may have many; nil while there was none
-	many      int                   // how many are in older and shared
-	heldFor   float64               // seconds held by ended holds, minus the start times of present holds, counted from Table.start
-	queues    queues[H]             // of calls that take what they name
-	alone     map[string]*Waiter[H] // calls by the names of Mutexes that ask without a queue; nil while there was none
-	watched   watched[H]            // queues whose holds are asked about
-	doubts    doubts
-	strangers strangers
-	suspected suspected
-	callers   map[callerKey]callers // who waits as an owner that others may share; nil while there was none
+	mu           sync.Mutex            // guards what follows
+	idle         bool                  // closed, and after that there was neither hold nor call
+	holds        holdTable[H]          // the exclusive hold of each name, from Adopt or Deliver to Forget
+	older        map[string][]H        // by name, holds that another has replaced, see addOlderLocked; nil while there was none
+	shared       map[sharedKey][]H     // holds of modes of which a name may have many; nil while there was none
+	many         int                   // how many are in older and shared
+	heldFor      float64               // seconds held by ended holds, minus the start times of present holds, counted from Table.start
+	queues       queues[H]             // of calls that take what they name
+	alone        map[string]*Waiter[H] // calls by the names of Mutexes that ask without a queue; nil while there was none
+	watched      watched[H]            // queues whose holds are asked about
+	doubts       doubts
+	strangers    strangers
+	suspected    suspected
+	ownerWatches map[ownerWatchKey]ownerWatches // who waits as an owner that others may share; nil while there was none
 
 	_ [64]byte // the mutex of the next shard is in another cache line
 }
@@ -75,7 +75,7 @@ func (s *shard[H]) heldForLocked() float64 {
 }
 
 // enterable reports whether its owner can re-enter h.
-func enterable[H Hold](h H) bool { return !h.Leaving() && !h.Over() }
+func enterable[H Hold](h H) bool { return !h.Leaving() && !h.IsLost() }
 
 // liveLocked returns the exclusive hold of a name that its owner o can re-enter, or nil. With
 // owner.Nobody it returns the hold of any owner.
@@ -107,20 +107,20 @@ func (s *shard[H]) ownLocked(name string, o owner.Owner, m Mode) (none H) {
 
 // replaceLocked makes next the hold of its name in the place of h, which has ended, and reports whether h was
 // that hold until now. If another hold of the name came since, replaceLocked keeps and returns it.
-func (s *shard[H]) replaceLocked(h, next H) (other H, wasKnown bool) {
+func (s *shard[H]) replaceLocked(h, next H) (other H, wasCurrent bool) {
 	before := s.holds.set(next)
 	if before == h {
 		return other, true
 	}
 	s.removeOlderLocked(h)
-	s.keepLocked(before)
+	s.addOlderLocked(before)
 	return before, false
 }
 
-// keepLocked keeps h, which another hold has replaced, among the known holds. h may be nil. Redis has
+// addOlderLocked keeps h, which another hold has replaced, among the known holds. h may be nil. Redis has
 // at most one of the two. It need not be the later one: when a key is deleted, the answer to the
 // acquisition before that may come last.
-func (s *shard[H]) keepLocked(h H) {
+func (s *shard[H]) addOlderLocked(h H) {
 	var none H
 	if h == none || !enterable(h) {
 		return
@@ -151,10 +151,10 @@ func (s *shard[H]) removeOlderLocked(h H) bool {
 // addLocked makes h known. It first wakes the callers that can re-enter it now.
 func (s *shard[H]) addLocked(h H) {
 	defer s.changedLocked(s.heldLocked())
-	s.wakeCallersLocked(h)
+	s.wakeOwnerWatchesLocked(h)
 	mode := h.Mode()
 	if mode == Exclusive {
-		s.keepLocked(s.holds.set(h))
+		s.addOlderLocked(s.holds.set(h))
 		return
 	}
 	if s.shared == nil {
@@ -209,9 +209,9 @@ func (s *shard[H]) appendAllLocked(holds []H) []H {
 	return holds
 }
 
-// idleLocked notes that there is neither hold nor call after Close began. A call that
+// signalIdleLocked notes that there is neither hold nor call after Close began. A call that
 // begins later, an Unlock of a lost hold, is not waited for.
-func (s *shard[H]) idleLocked() {
+func (s *shard[H]) signalIdleLocked() {
 	if !s.closed.Load() || s.idle || s.heldLocked() > 0 || s.calls.Load() > 0 {
 		return
 	}
@@ -228,28 +228,28 @@ func (s *shard[H]) close() []H {
 	s.closed.Store(true)
 	s.closeQueuesLocked()
 	s.disarmLocked()
-	s.idleLocked()
+	s.signalIdleLocked()
 	return s.appendAllLocked(nil)
 }
 
-// callers has the calls of one owner that wait for a RedLock with the name as a member. If
+// ownerWatches has the calls of one owner that wait for a RedLock with the name as a member. If
 // another call of that owner gets the member first, they try at once. An owner that Lock has
 // just made has no other calls, so its call is not among them. Channels of capacity 1 wake
 // the calls.
-type callers map[chan struct{}]struct{}
+type ownerWatches map[chan struct{}]struct{}
 
-// callerKey finds callers.
-type callerKey struct {
+// ownerWatchKey finds ownerWatches.
+type ownerWatchKey struct {
 	name  string
 	owner owner.Owner
 }
 
-// wakeCallersLocked wakes the callers whose owner has got h.
-func (s *shard[H]) wakeCallersLocked(h H) {
-	if len(s.callers) == 0 {
+// wakeOwnerWatchesLocked wakes the callers whose owner has got h.
+func (s *shard[H]) wakeOwnerWatchesLocked(h H) {
+	if len(s.ownerWatches) == 0 {
 		return
 	}
-	for wake := range s.callers[callerKey{h.Name(), h.Owner()}] {
+	for wake := range s.ownerWatches[ownerWatchKey{h.Name(), h.Owner()}] {
 		wait.Signal(wake)
 	}
 }
@@ -257,22 +257,22 @@ func (s *shard[H]) wakeCallersLocked(h H) {
 // WatchOwner puts a token into wake, which has capacity 1, whenever that owner gets a hold of
 // that name. It does so until the returned function is called.
 func (t *Table[H]) WatchOwner(name string, o owner.Owner, wake chan struct{}) func() {
-	s, k := t.shard(name), callerKey{name, o}
+	s, k := t.shard(name), ownerWatchKey{name, o}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.callers == nil {
-		s.callers = make(map[callerKey]callers)
+	if s.ownerWatches == nil {
+		s.ownerWatches = make(map[ownerWatchKey]ownerWatches)
 	}
-	if s.callers[k] == nil {
-		s.callers[k] = make(callers)
+	if s.ownerWatches[k] == nil {
+		s.ownerWatches[k] = make(ownerWatches)
 	}
-	s.callers[k][wake] = struct{}{}
+	s.ownerWatches[k][wake] = struct{}{}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.callers[k], wake)
-		if len(s.callers[k]) == 0 {
-			delete(s.callers, k)
+		delete(s.ownerWatches[k], wake)
+		if len(s.ownerWatches[k]) == 0 {
+			delete(s.ownerWatches, k)
 		}
 	}
 }

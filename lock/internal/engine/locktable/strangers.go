@@ -24,11 +24,11 @@ const (
 	// because another subscriber was told of its release. A waiter does so after a hold of
 	// that length.
 	suspectEach = 250 * time.Millisecond
-	// lookEach and lookFor: all clients also pause together, at one release at the beginning of
+	// lookInterval and lookDuration: all clients also pause together, at one release at the beginning of
 	// each half second. A client that did not pause would take the lock, and no stranger would be
 	// seen. It costs a hundredth of the time at most.
-	lookEach = time.Second / 2
-	lookFor  = 100 * time.Millisecond
+	lookInterval = time.Second / 2
+	lookDuration = 100 * time.Millisecond
 	// mostStrangers is the most locks about whose strangers a shard knows.
 	mostStrangers = 64
 )
@@ -92,17 +92,17 @@ func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant, ttl time.D
 	}
 	if x := s.strangers.near(w.key.Name, now); x != nil {
 		if !w.stranger {
-			x.Overtaken(w.asked, ttl)
+			x.Overtaken(w.lastTryAt, ttl)
 		}
-		x.Refused(w.asked, now, w.stranger)
+		x.Refused(w.lastTryAt, now, w.stranger)
 	} else if w.stranger {
 		s.strangers.add(w.key.Name, waitqueue.NewStrangers(&s.table.yielding, now), now)
 	}
 }
 
-// yieldsLocked is called when h is about to end. near reports whether a stranger may wait, and
+// noteLeavingLocked is called when h is about to end. near reports whether a stranger may wait, and
 // over whether the run that led to h is over because one waits.
-func (s *shard[H]) yieldsLocked(h H) (near, over bool) {
+func (s *shard[H]) noteLeavingLocked(h H) (near, over bool) {
 	if h.Mode() != Exclusive {
 		return false, false
 	}
@@ -112,7 +112,7 @@ func (s *shard[H]) yieldsLocked(h H) (near, over bool) {
 		return false, false
 	}
 	over = x.Leaving(now)
-	return x.Found(), over
+	return x.HasStranger(), over
 }
 
 // freedByUsLocked notes that h has ended, if it is the hold of its name. It reports whether
@@ -126,13 +126,13 @@ func (s *shard[H]) freedByUsLocked(h H, r RunEnd, isLookTime bool) (near bool) {
 	switch {
 	case x != nil:
 		x.Freed(now, r.Others)
-		if x.IsCrowded() && s.looksLocked(h.Name(), now, isLookTime) {
-			x.Look(now)
+		if x.IsCrowded() && s.noteLookLocked(h.Name(), now, isLookTime) {
+			x.LeaveOnceMore(now)
 		}
 	case r.Suspects:
 		s.suspectLocked(h.Name(), now, isLookTime || now > s.suspected[h.Name()].Add(suspectEach))
 	}
-	return x != nil && x.Found()
+	return x != nil && x.HasStranger()
 }
 
 // suspected has, by the name of a lock, when the client last paused for strangers that it did not
@@ -154,16 +154,16 @@ func (m *suspected) note(name string, now waitqueue.Instant) bool {
 	return true
 }
 
-// looksLocked reports whether the client pauses now to see whether a stranger takes a lock. It pauses if
-// it is time for that, and at most once in lookFor, so that all clients pause at the same release.
-func (s *shard[H]) looksLocked(name string, now waitqueue.Instant, isTime bool) bool {
+// noteLookLocked reports whether the client pauses now to see whether a stranger takes a lock. It pauses if
+// it is time for that, and at most once in lookDuration, so that all clients pause at the same release.
+func (s *shard[H]) noteLookLocked(name string, now waitqueue.Instant, isTime bool) bool {
 	at, noted := s.suspected[name]
-	return isTime && (!noted || now >= at.Add(lookFor)) && s.suspected.note(name, now)
+	return isTime && (!noted || now >= at.Add(lookDuration)) && s.suspected.note(name, now)
 }
 
 // suspectLocked pauses for an unknown stranger of a lock if it is time for that.
 func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, isTime bool) *waitqueue.Strangers {
-	if !s.looksLocked(name, now, isTime) {
+	if !s.noteLookLocked(name, now, isTime) {
 		return nil
 	}
 	return s.strangers.add(name, waitqueue.NewSuspected(&s.table.yielding, now), now)
@@ -173,32 +173,32 @@ func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, isTime bool
 // all clients pause for a stranger that they do not know.
 func (t *Table[H]) isTimeToLook(name string) bool {
 	now := time.Now().Add(t.cfg.Ahead(name))
-	return now.Sub(now.Truncate(lookEach)) < lookFor
+	return now.Sub(now.Truncate(lookInterval)) < lookDuration
 }
 
-// yieldLocked returns until when w leaves the object to strangers. If w's time is limited and ends
+// yieldUntilLocked returns until when w leaves the object to strangers. If w's time is limited and ends
 // before that, at end, it returns 0, because w would have no try at all.
-func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, isLookTime bool) waitqueue.Instant {
+func (w *Waiter[H]) yieldUntilLocked(end time.Time, limited bool, now waitqueue.Instant, isLookTime bool) waitqueue.Instant {
 	if w.key.Kind != waitqueue.Exclusive {
 		return 0
 	}
 	known := &w.shard.strangers
 	x := known.near(w.key.Name, now)
-	messages, stood, news := w.q.probe.NewsSince(now)
+	messages, stood, news := w.q.probe.News(now)
 	released := messages > 0 || w.q.probe.Deferred(now, strangerPause)
 	switch {
 	case x == nil && released:
 		x = w.shard.suspectLocked(w.key.Name, now, isLookTime || stood >= suspectEach)
 	case x == nil:
-	case released && x.IsCrowded() && w.shard.looksLocked(w.key.Name, now, isLookTime):
-		x.Look(now)
+	case released && x.IsCrowded() && w.shard.noteLookLocked(w.key.Name, now, isLookTime):
+		x.LeaveOnceMore(now)
 	case news:
 		x.Heard(now, messages)
 	}
 	if x == nil {
 		return 0
 	}
-	if x.Found() {
+	if x.HasStranger() {
 		w.q.probe.EndDeferral() // it would not see who has the lock meanwhile
 	}
 	until := x.Until()

@@ -82,14 +82,14 @@ func TestEachLockIsLeftToStrangersOfItsOwn(t *testing.T) {
 		now := c.table.Now()
 		require.NotNil(t, s.suspectLocked(others[0], now, true))
 		require.NotNil(t, s.suspectLocked("a", now+1, true))
-		require.Nil(t, s.suspectLocked("a", now.Add(lookFor), true), "once in a while")
-		require.Nil(t, s.suspectLocked("a", now.Add(lookEach), false))
-		require.NotNil(t, s.suspectLocked("a", now.Add(lookEach), true))
+		require.Nil(t, s.suspectLocked("a", now.Add(lookDuration), true), "once in a while")
+		require.Nil(t, s.suspectLocked("a", now.Add(lookInterval), false))
+		require.NotNil(t, s.suspectLocked("a", now.Add(lookInterval), true))
 		for _, name := range others {
-			s.suspectLocked(name, now.Add(lookEach), true)
+			s.suspectLocked(name, now.Add(lookInterval), true)
 		}
 		require.Len(t, s.suspected, mostStrangers)
-		require.NotNil(t, s.suspectLocked(others[len(others)-1], now.Add(2*lookEach), true), "the others have expired")
+		require.NotNil(t, s.suspectLocked(others[len(others)-1], now.Add(2*lookInterval), true), "the others have expired")
 		require.Len(t, s.suspected, 1)
 	})
 }
@@ -145,7 +145,7 @@ func hearRelease(c *client, heard bool) {
 		if heard {
 			w.q.probe.Hear(now, waitqueue.Heard{Messages: uint64(now)}) // more than after the release before
 		}
-		w.yieldLocked(time.Time{}, false, now, isLookTime)
+		w.yieldUntilLocked(time.Time{}, false, now, isLookTime)
 	})
 }
 
@@ -165,7 +165,7 @@ func TestAClientLooksWhetherAStrangerGetsItsReleasesAgain(t *testing.T) {
 				client.redis.losesNothing = true
 				x, began := client.crowd("a"), time.Now()
 				for at, looks := range []bool{true, false, false, false, true, false} {
-					time.Sleep(time.Until(began.Add(time.Duration(at)*lookEach/4 + time.Millisecond)))
+					time.Sleep(time.Until(began.Add(time.Duration(at)*lookInterval/4 + time.Millisecond)))
 					for range 2 {
 						c.release(t, client)
 						require.Equal(t, looks && c.looks, !x.IsCrowded(), at)
@@ -218,7 +218,7 @@ func TestAClientSeesByTheTTLThatItsPauseWasUsedByAnother(t *testing.T) {
 					x.Freed(client.table.Now(), 2)
 					time.Sleep(5 * time.Millisecond)
 					asWaiter(client, func(w *Waiter[*fakeHold], now waitqueue.Instant) {
-						w.asked, w.stranger = now, c.by == wire.Stranger
+						w.lastTryAt, w.stranger = now, c.by == wire.Stranger
 						w.answered(wire.Outcome{Result: wire.Refused, TTL: c.ttl, By: c.by, Next: -1}, false)
 					})
 				}

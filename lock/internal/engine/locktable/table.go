@@ -40,8 +40,8 @@ type Table[H Hold] struct {
 	// immutable
 	cfg      Config[H]
 	seed     maphash.Seed
-	start    time.Time     // see Now
-	run      waitqueue.Run // of hand-overs
+	start    time.Time           // see Now
+	run      waitqueue.RunLimits // of hand-overs
 	pacing   [waitqueue.Kinds]waitqueue.Pacing
 	yielding waitqueue.Yielding // to strangers
 	idle     chan struct{}      // closed when busy is 0
@@ -64,7 +64,7 @@ func New[H Hold](cfg Config[H]) *Table[H] {
 		s.table, s.holds.seed = t, t.seed
 	}
 	if cfg.HandOver {
-		t.run = waitqueue.Run{Length: runLength, Least: runLeast, Brief: runBrief, Time: runTime}
+		t.run = waitqueue.RunLimits{Length: runLength, Least: runLeast, Brief: runBrief, Time: runTime}
 	}
 	t.busy.Store(shards)
 	for k := range t.pacing {
@@ -144,7 +144,7 @@ func (t *Table[H]) End(name string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.idleLocked()
+	s.signalIdleLocked()
 }
 
 // Counts has the numbers of holds and calls in a Table.
@@ -165,7 +165,7 @@ func (t *Table[H]) Counts() (n Counts) {
 		s.mu.Lock()
 		n.Held += s.heldLocked()
 		n.HeldFor += s.heldForLocked()
-		n.Owners += len(s.callers)
+		n.Owners += len(s.ownerWatches)
 		n.Strangers += len(s.strangers)
 		for q := range s.queues.all() {
 			n.Queues++
@@ -227,7 +227,7 @@ func (t *Table[H]) catchUp(h H) {
 	if t.cfg.Place != nil {
 		t.cfg.Place(h)
 	}
-	if h.Ended() {
+	if h.IsLeaseLost() {
 		t.Forget(h)
 	}
 }
@@ -242,7 +242,7 @@ func (t *Table[H]) ForgetAfter(h H, run RunEnd) {
 	s.mu.Lock()
 	ended := s.goneLocked(h, run, isLookTime)
 	if s.removeLocked(h) {
-		s.idleLocked()
+		s.signalIdleLocked()
 	}
 	s.mu.Unlock()
 	for _, q := range ended {
@@ -270,12 +270,12 @@ func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	if s.closed.Load() {
 		next.CloseBegan() // no caller knows it yet
 	}
-	s.wakeCallersLocked(next)
+	s.wakeOwnerWatchesLocked(next)
 	before := s.heldLocked()
-	other, wasKnown := s.replaceLocked(h, next)
+	other, wasCurrent := s.replaceLocked(h, next)
 	s.changedLocked(before)
 	s.handedLocked(h, w, next)
-	isDoubtful := !wasKnown || h.IsDoubtful()
+	isDoubtful := !wasCurrent || h.IsDoubtful()
 	if isDoubtful {
 		next.MarkDoubtful() // it may be handed on before it is asked about
 	}

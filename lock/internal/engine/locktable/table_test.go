@@ -168,7 +168,7 @@ func TestAnOwnerReentersItsHoldAlthoughAnotherOfThatNameCameLater(t *testing.T) 
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				again := &take{c: c, name: "a", as: ownerOf(1)}
-				require.NoError(t, again.run(ctx, Request{Joint: true}))
+				require.NoError(t, again.run(ctx, Request{SharesOwner: true}))
 				require.Equal(t, 1, again.reentries)
 				c.table.Forget(gone)
 				c.unlock(first.held)
@@ -398,7 +398,7 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 				require.True(t, c.table.Begin("a", false)) // stands for an Unlock that is under way
 				require.NoError(t, first.run(t.Context(), Request{}))
 				w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, second, Request{Owner: second.as})
-				require.Equal(t, waitqueue.DoWait, w.look(t.Context()).Do)
+				require.Equal(t, waitqueue.DoWait, w.decide(t.Context()).Do)
 				n := c.table.Leaving(first.held)
 				require.Same(t, w, n.Next)
 				next := &fakeHold{name: "a", owner: second.as, past: new(Past)}
@@ -693,7 +693,7 @@ func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
 					line := make([]*Waiter[*fakeHold], n)
 					for i := range line {
 						line[i] = table.NewWaiter(Key{"m", kind}, nil, Request{Owner: ownerOf(i)})
-						line[i].look(t.Context())
+						line[i].decide(t.Context())
 					}
 					began := time.Now()
 					for i := range leavers {
@@ -737,7 +737,7 @@ func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
 							within, end = context.WithTimeout(ctx, time.Duration(random.IntN(20_000))*time.Millisecond)
 							defer end()
 						}
-						err := a.run(within, Request{Try: random.IntN(5) == 0})
+						err := a.run(within, Request{NoWait: random.IntN(5) == 0})
 						if err != nil {
 							continue
 						}
@@ -748,7 +748,7 @@ func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
 						server.mu.Unlock()
 						time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
 						switch {
-						case a.held.Over(): // lost, so there is nothing to unlock
+						case a.held.IsLost(): // lost, so there is nothing to unlock
 						case random.IntN(6) == 0:
 							c.lose(a.held)
 						default:

@@ -21,13 +21,13 @@ const ForeignPoll = 250 * time.Millisecond
 // fields, except those that shard.mu guards.
 type Waiter[H Hold] struct {
 	// immutable
-	table *Table[H]
-	shard *shard[H]
-	key   Key
-	wants Acquisition[H]
-	needs int64 // how much of what there is, at least 1
-	joint bool  // other calls may have the same owner, and hold the object
-	final bool  // an unknown outcome ends it
+	table       *Table[H]
+	shard       *shard[H]
+	key         Key
+	wants       Acquisition[H]
+	needs       int64 // how much of what there is, at least 1
+	sharesOwner bool  // other calls may have the same owner, and hold the object
+	final       bool  // an unknown outcome ends it
 
 	caller     waitqueue.Caller[owner.Owner, H] // guarded by shard.mu
 	q          *queue[H]                        // nil until it has joined
@@ -37,10 +37,10 @@ type Waiter[H Hold] struct {
 	wake chan struct{} // of capacity 1: look again; nil until it sleeps for the first time
 
 	mark           waitqueue.Mark    // of its last try
-	asked          waitqueue.Instant // when its last try began
+	lastTryAt      waitqueue.Instant // when its last try began
 	stranger       bool              // a stranger held the object at its last try
-	more           int64             // how many hand-overs inside the client might follow its last try
-	again          time.Duration     // after a refusal it tries again so soon, as no message reaches it; 0: one may
+	maxHandOvers   int64             // how many hand-overs inside the client might follow its last try
+	retryIn        time.Duration     // after a refusal it tries again so soon, as no message reaches it; 0: one may
 	spread         float64           // from 0 to 1: how much sooner it tries again than MaxPoll
 	last           wire.Outcome      // of the last try that was answered, or failed
 	unsure         bool              // Redis may have carried out a try that it has not answered
@@ -61,8 +61,8 @@ func (t *Table[H]) NewWaiter(k Key, wants Acquisition[H], r Request) *Waiter[H] 
 		w = &Waiter[H]{}
 	}
 	w.table, w.shard, w.key, w.wants = t, t.shard(k.Name), k, wants
-	w.needs, w.joint, w.final = max(r.Needs, 1), r.Joint, r.Final
-	w.caller.User, w.caller.Owner, w.caller.Try, w.caller.Shared = w, r.Owner, r.Try, r.Reading
+	w.needs, w.sharesOwner, w.final = max(r.Needs, 1), r.SharesOwner, r.Final
+	w.caller.User, w.caller.Owner, w.caller.NoWait, w.caller.Shared = w, r.Owner, r.NoWait, r.Reading
 	if r.Alone {
 		w.ownOutlook = &outlook{probe: waitqueue.NewProbe(&t.pacing[k.Kind]), listener: pubsub.NewListener(make(chan struct{}, 1))}
 	}
@@ -92,7 +92,9 @@ func (w *Waiter[H]) Waited() bool { return w.waited }
 // Forecast returns what may follow the try that runs. If the try brings a hold, up to handOvers
 // hand-overs may follow inside the client. If the try is refused and no message reaches this client, the
 // next try comes after again. again is 0 if a message may reach it.
-func (w *Waiter[H]) Forecast() (handOvers int64, again time.Duration) { return w.more, w.again }
+func (w *Waiter[H]) Forecast() (handOvers int64, again time.Duration) {
+	return w.maxHandOvers, w.retryIn
+}
 
 // Told reports, of a call that asks by itself, whether a message led to the try that runs.
 func (w *Waiter[H]) Told() bool { return w.told }
@@ -105,8 +107,8 @@ func (w *Waiter[H]) outlook() *outlook {
 	return &w.q.outlook
 }
 
-// turn is what a waiter is to do.
-type turn[H Hold] struct {
+// decision is what a waiter is to do.
+type decision[H Hold] struct {
 	waitqueue.Instruction[H]
 	byOutlook bool          // with DoProbe: its outlook has decided that it asks Redis now
 	isFirst   bool          // with DoWait: its outlook decides when it asks Redis
@@ -119,7 +121,7 @@ type turn[H Hold] struct {
 func (w *Waiter[H]) Run(ctx context.Context) wire.Outcome {
 	defer w.leave()
 	for wait.Ended(ctx) == nil {
-		t := w.look(ctx)
+		t := w.decide(ctx)
 		var o wire.Outcome
 		switch t.Do {
 		case waitqueue.DoTake:
@@ -160,8 +162,8 @@ func (w *Waiter[H]) Run(ctx context.Context) wire.Outcome {
 	return w.left()
 }
 
-// look reads w's instruction and begins to follow it. At its first call, w joins its queue.
-func (w *Waiter[H]) look(ctx context.Context) turn[H] {
+// decide reads w's instruction and begins to follow it. At its first call, w joins its queue.
+func (w *Waiter[H]) decide(ctx context.Context) decision[H] {
 	table, s := w.table, w.shard
 	var ended *queue[H]
 	defer func() { table.endQueue(ended) }()
@@ -171,11 +173,11 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 	defer s.mu.Unlock()
 	if w.q == nil {
 		if s.asksAloneLocked(w) {
-			return turn[H]{Instruction: waitqueue.Instruction[H]{Do: waitqueue.DoProbe}, byOutlook: true}
+			return decision[H]{Instruction: waitqueue.Instruction[H]{Do: waitqueue.DoProbe}, byOutlook: true}
 		}
 		s.joinLocked(w)
 	}
-	q, o, t := w.q, w.outlook(), turn[H]{}
+	q, o, t := w.q, w.outlook(), decision[H]{}
 	t.Instruction = q.line.Instruction(&w.caller)
 	switch t.Do {
 	case waitqueue.DoTake:
@@ -194,14 +196,14 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 			heard = table.heard(&o.listener)
 			o.probe.Hear(now, heard)
 		}
-		due := w.yieldLocked(end, limited, now, isLookTime)
+		due := w.yieldUntilLocked(end, limited, now, isLookTime)
 		switch {
 		case first && due > 0:
 			due = o.probe.DueAt(due, w.needs)
 		case first:
 			due = o.probe.Due(w.needs)
-		case w.last.Result == wire.Refused && !w.caller.Try: // its owner has a hold that Redis does not know
-			due = max(due, w.asked.Add(table.pacing[w.key.Kind].Poll(w.spread)))
+		case w.last.Result == wire.Refused && !w.caller.NoWait: // its owner has a hold that Redis does not know
+			due = max(due, w.lastTryAt.Add(table.pacing[w.key.Kind].Poll(w.spread)))
 		}
 		if due > now {
 			w.sleepsLocked()
@@ -210,7 +212,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 			break
 		}
 		w.told = w.ownOutlook != nil && o.probe.HasMessage()
-		if w.asked, w.stranger = now, false; first {
+		if w.lastTryAt, w.stranger = now, false; first {
 			w.mark, t.byOutlook = o.probe.Began(now), true
 			w.forecastLocked(heard.Confirmed == 0)
 		} else {
@@ -224,13 +226,13 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 // forecastLocked works out what may come after the try of the first in line, which
 // begins now. deaf: its subscription was never confirmed.
 func (w *Waiter[H]) forecastLocked(deaf bool) {
-	w.more, w.again = 0, 0
+	w.maxHandOvers, w.retryIn = 0, 0
 	if w.q.line.Len() > 1 {
-		w.more = int64(w.q.line.Ahead(true))
+		w.maxHandOvers = int64(w.q.line.Ahead(true))
 	}
 	if w.ownOutlook == nil && w.q.refused && deaf {
 		w.spread = max(w.table.cfg.Random.Float64(), 0.2) // two such waits with their tries take less than two MaxPolls
-		w.again = w.table.pacing[w.key.Kind].Poll(w.spread)
+		w.retryIn = w.table.pacing[w.key.Kind].Poll(w.spread)
 	}
 }
 
@@ -254,7 +256,7 @@ const warnAfter = 10 * time.Second
 
 // wait waits until w is woken or, if it is to ask Redis next, until that is due. It
 // does not wait if it begins to listen.
-func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
+func (w *Waiter[H]) wait(ctx context.Context, t decision[H]) {
 	w.waited = true
 	var heard <-chan struct{}
 	var due <-chan time.Time
@@ -307,7 +309,7 @@ func (w *Waiter[H]) held() bool {
 // awaitEnd waits until the queue knows that h, which cannot be re-entered, has
 // ended. The goroutine that ends a hold tells the queue without I/O.
 func (w *Waiter[H]) awaitEnd(ctx context.Context, h H) {
-	if h.Over() {
+	if h.IsLost() {
 		w.table.Forget(h)
 		return
 	}

@@ -6,7 +6,7 @@ import "time"
 // each round, and how many are left. Orphans with odd numbers end after half of the rounds.
 func Resent(n, rounds int) (sent [][]int, open int) {
 	now := time.Unix(0, 0)
-	o := &Orphans{open: n}
+	o := &Orphans{awaitedCount: n}
 	numbers := make(map[*orphan]int)
 	for i := range n {
 		d := &orphan{until: now.Add(time.Duration(rounds) * time.Second)}
@@ -14,19 +14,19 @@ func Resent(n, rounds int) (sent [][]int, open int) {
 			d.until = now.Add(time.Duration(rounds) / 2 * time.Second)
 		}
 		numbers[d] = i
-		o.toRetry = append(o.toRetry, d)
+		o.failed = append(o.failed, d)
 	}
 	for range rounds {
-		failed := o.toRetry
-		o.toRetry = nil
+		failed := o.failed
+		o.failed = nil
 		again := o.takeDueLocked(failed, now)
 		var round []int
 		for _, d := range again {
 			round = append(round, numbers[d])
 		}
 		sent = append(sent, round)
-		o.toRetry = append(o.toRetry, again...)
+		o.failed = append(o.failed, again...)
 		now = now.Add(time.Second)
 	}
-	return sent, o.open
+	return sent, o.awaitedCount
 }

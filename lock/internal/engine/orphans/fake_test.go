@@ -76,11 +76,11 @@ func TestAFieldIsReleasedOnceAndNamedUntilThatIsAnswered(t *testing.T) {
 		f.Lease = 24 * time.Hour
 		o.Add(f)
 		time.Sleep(19 * time.Second)
-		require.Equal(t, []string{"a"}, o.Named(0, "m"), "Redis may still have it")
-		require.Empty(t, o.Named(1, "m"), "another family's scripts may not remove it")
-		require.Empty(t, o.Named(0, "n"))
+		require.Equal(t, []string{"a"}, o.FieldsToRemove(0, "m"), "Redis may still have it")
+		require.Empty(t, o.FieldsToRemove(1, "m"), "another family's scripts may not remove it")
+		require.Empty(t, o.FieldsToRemove(0, "n"))
 		time.Sleep(2 * time.Second)
-		require.Empty(t, o.Named(0, "m"))
+		require.Empty(t, o.FieldsToRemove(0, "m"))
 		time.Sleep(25 * time.Hour)
 		require.Equal(t, []string{"a at 0s"}, s.all())
 	})
@@ -100,12 +100,12 @@ func TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver(t *testing.T) {
 				o.AddUnanswered(field("a"), time.Now().Add(open))
 			}
 			time.Sleep(29 * time.Second)
-			require.Equal(t, []string{"a"}, o.Named(0, "m"))
+			require.Equal(t, []string{"a"}, o.FieldsToRemove(0, "m"))
 			time.Sleep(7 * time.Second)
 			if open == 0 { // it may have come a lease later
 				time.Sleep(30 * time.Second)
 			}
-			require.Empty(t, o.Named(0, "m"))
+			require.Empty(t, o.FieldsToRemove(0, "m"))
 		})
 	}
 }
@@ -118,9 +118,9 @@ func TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt(t *testing.T) {
 		f.Lease = 24 * time.Hour
 		o.AddUnanswered(f, time.Time{})
 		time.Sleep(15*time.Minute - time.Second)
-		require.Equal(t, []string{"a"}, o.Named(0, "m"), "its acquisition may come late")
+		require.Equal(t, []string{"a"}, o.FieldsToRemove(0, "m"), "its acquisition may come late")
 		time.Sleep(2 * time.Second)
-		require.Empty(t, o.Named(0, "m"))
+		require.Empty(t, o.FieldsToRemove(0, "m"))
 		time.Sleep(25 * time.Hour)
 		require.Equal(t, "a at 15m0s", s.all()[len(s.all())-1])
 	})
@@ -139,15 +139,15 @@ func TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt(t *testing.T) {
 		n := len(s.all())
 		time.Sleep(10 * time.Second)
 		require.Greater(t, len(s.all()), n+10, "the last release is sent until it is answered")
-		require.Equal(t, []string{"a"}, o.Named(0, "m"))
+		require.Equal(t, []string{"a"}, o.FieldsToRemove(0, "m"))
 		fails.Store(false)
 		time.Sleep(time.Second)
-		require.Empty(t, o.Named(0, "m"))
+		require.Empty(t, o.FieldsToRemove(0, "m"))
 	})
 	play(t, yes, func(t *testing.T, _ *fake, o *orphans.Orphans) {
 		o.AddUnanswered(field("a"), time.Time{})
 		time.Sleep(time.Second)
-		require.Empty(t, o.Named(0, "m"), "it had come")
+		require.Empty(t, o.FieldsToRemove(0, "m"), "it had come")
 	})
 }
 
@@ -240,7 +240,7 @@ func TestACallIsSentUntilACopyWouldDoHarm(t *testing.T) {
 		time.Sleep(2100 * time.Millisecond)
 		n := len(s.all())
 		require.Greater(t, n, 5)
-		require.Empty(t, o.Named(0, "m"), "it is no field")
+		require.Empty(t, o.FieldsToRemove(0, "m"), "it is no field")
 		time.Sleep(time.Minute)
 		require.Len(t, s.all(), n)
 	})
@@ -248,12 +248,12 @@ func TestACallIsSentUntilACopyWouldDoHarm(t *testing.T) {
 
 func TestNoMoreThanSomeFieldsAreNamed(t *testing.T) {
 	play(t, yes, func(t *testing.T, _ *fake, o *orphans.Orphans) {
-		for i := range 3 * orphans.MaxNamed {
+		for i := range 3 * orphans.MaxFieldsToRemove {
 			o.Add(field(fmt.Sprint(i)))
 		}
-		named := o.Named(0, "m")
-		require.Len(t, named, orphans.MaxNamed)
-		require.Equal(t, fmt.Sprint(3*orphans.MaxNamed-1), named[0], "the last ones: those of before had more time")
+		named := o.FieldsToRemove(0, "m")
+		require.Len(t, named, orphans.MaxFieldsToRemove)
+		require.Equal(t, fmt.Sprint(3*orphans.MaxFieldsToRemove-1), named[0], "the last ones: those of before had more time")
 	})
 }
 
@@ -356,7 +356,7 @@ func TestCloseSaysThatAFieldMayStillBeTaken(t *testing.T) {
 func TestWhatIsNoFieldIsReleasedAgainThoughItWasFound(t *testing.T) {
 	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		o.AddUnanswered(field(""), time.Now().Add(5*time.Second))
-		require.Empty(t, o.Named(0, "m"))
+		require.Empty(t, o.FieldsToRemove(0, "m"))
 		time.Sleep(4 * time.Second)
 		require.Len(t, s.all(), 1)
 		time.Sleep(time.Minute)

@@ -27,16 +27,16 @@ type Orphans struct {
 	underWay atomic.Int64 // requests that may leave an orphan, see Begin
 	closing  atomic.Bool  // Begin refuses; never false again
 
-	mu      sync.Mutex // guards the fields below; never held during I/O
-	closed  bool
-	owed    map[string][]*orphan   // by lock name, until Redis has no such field any more
-	open    int                    // orphans that are neither paid nor given up
-	allDone chan struct{}          // closed when open and underWay are 0, if Close waits for that
-	toRetry []*orphan              // to try again, some of them after a pause
-	delayed []*orphan              // to try again when they are due
-	batches map[string]*fieldBatch // of fields that are released together, by name
-	timer   *time.Timer            // runs retry; nil when nothing waits for it
-	wg      sync.WaitGroup
+	mu           sync.Mutex // guards the fields below; never held during I/O
+	closed       bool
+	owed         map[string][]*orphan   // by lock name, until Redis has no such field any more
+	awaitedCount int                    // orphans that are neither paid nor given up
+	allDone      chan struct{}          // closed when awaitedCount and underWay are 0, if Close waits for that
+	failed       []*orphan              // releases that failed: to try again, some of them after a pause
+	toRepeat     []*orphan              // releases that came perhaps before the acquisition: once more when they are due
+	batches      map[string]*fieldBatch // of fields that are released together, by name
+	timer        *time.Timer            // runs retry; nil when nothing waits for it
+	wg           sync.WaitGroup
 }
 
 // Family is a group of kinds of locks. The scripts of each kind may remove the fields of all.
@@ -77,9 +77,9 @@ type orphan struct {
 }
 
 const (
-	// MaxNamed is how many fields are named to one attempt.
-	MaxNamed    = 16
-	orphanPause = 100 * time.Millisecond
+	// MaxFieldsToRemove is how many fields are named to one attempt.
+	MaxFieldsToRemove = 16
+	orphanPause       = 100 * time.Millisecond
 	// maxResent is how many orphans are sent again after a pause. A server that hangs can turn
 	// all holds of a client into orphans, and to send all of them again and again costs too much.
 	maxResent = 2000
@@ -166,19 +166,19 @@ func (o *Orphans) add(d *orphan) {
 	if d.field != "" {
 		o.owed[d.name] = append(o.owed[d.name], d)
 	}
-	o.open++
+	o.awaitedCount++
 	o.armLocked()
 	o.mu.Unlock()
 	o.send(d)
 }
 
-// Named returns the fields that an attempt at the lock of a family should remove.
-func (o *Orphans) Named(family Family, name string) []string {
+// FieldsToRemove returns the fields that an attempt at the lock of a family should remove.
+func (o *Orphans) FieldsToRemove(family Family, name string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	list := o.owed[name]
 	var fields []string
-	for i := len(list) - 1; i >= 0 && len(fields) < MaxNamed; i-- {
+	for i := len(list) - 1; i >= 0 && len(fields) < MaxFieldsToRemove; i-- {
 		if list[i].family == family {
 			fields = append(fields, list[i].field)
 		}
@@ -216,14 +216,14 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 				d.pause = min(max(2*d.pause, orphanPause), maxRefusedPause)
 				d.due = time.Now().Add(d.pause)
 			}
-			o.toRetry = append(o.toRetry, d)
+			o.failed = append(o.failed, d)
 		case mayBeTaken && !o.closed:
 			d.pause = min(max(2*d.pause, orphanPause), d.maxPause)
 			d.due = time.Now().Add(d.pause)
 			if d.isLateExact || d.due.After(d.late) {
 				d.due = d.late
 			}
-			o.delayed = append(o.delayed, d)
+			o.toRepeat = append(o.toRepeat, d)
 		case a.Err == nil:
 			d.until = time.Now() // the next retry forgets it, and it is not named to attempts any more
 		}
@@ -331,7 +331,7 @@ func (o *Orphans) sendRelease(q *fieldBatch, list ...*orphan) {
 
 // armLocked makes retry run soon.
 func (o *Orphans) armLocked() {
-	if o.timer != nil || o.closed || len(o.owed) == 0 && len(o.toRetry) == 0 && len(o.delayed) == 0 {
+	if o.timer != nil || o.closed || len(o.owed) == 0 && len(o.failed) == 0 && len(o.toRepeat) == 0 {
 		return
 	}
 	o.wg.Add(1)
@@ -360,18 +360,18 @@ func (o *Orphans) retry() {
 			o.owed[name] = kept
 		}
 	}
-	failed := o.toRetry
-	o.toRetry = nil
-	kept := o.delayed[:0]
-	for _, d := range o.delayed {
+	failed := o.failed
+	o.failed = nil
+	kept := o.toRepeat[:0]
+	for _, d := range o.toRepeat {
 		if now.Before(d.due) {
 			kept = append(kept, d)
 		} else {
 			failed = append(failed, d)
 		}
 	}
-	clear(o.delayed[len(kept):])
-	o.delayed = kept
+	clear(o.toRepeat[len(kept):])
+	o.toRepeat = kept
 	again := o.takeDueLocked(failed, now)
 	o.armLocked()
 	o.mu.Unlock()
@@ -391,7 +391,7 @@ func (o *Orphans) takeDueLocked(failed []*orphan, now time.Time) (again []*orpha
 				o.countPaidLocked() // the key has expired in Redis
 			}
 		case now.Before(d.due) || len(again) == maxResent:
-			o.toRetry = append(o.toRetry, d)
+			o.failed = append(o.failed, d)
 		default:
 			again = append(again, d)
 		}
@@ -400,13 +400,13 @@ func (o *Orphans) takeDueLocked(failed []*orphan, now time.Time) (again []*orpha
 }
 
 func (o *Orphans) countPaidLocked() {
-	o.open--
+	o.awaitedCount--
 	o.signalDoneLocked()
 }
 
 // signalDoneLocked tells Close if it need not wait any more.
 func (o *Orphans) signalDoneLocked() {
-	if o.allDone != nil && o.open == 0 && o.underWay.Load() == 0 {
+	if o.allDone != nil && o.awaitedCount == 0 && o.underWay.Load() == 0 {
 		close(o.allDone)
 		o.allDone = nil
 	}
@@ -439,12 +439,12 @@ func (o *Orphans) End() {
 func (o *Orphans) Close(ctx context.Context) (left int) {
 	o.closing.Store(true)
 	o.mu.Lock()
-	if (o.open > 0 || o.underWay.Load() > 0) && !o.closed {
+	if (o.awaitedCount > 0 || o.underWay.Load() > 0) && !o.closed {
 		if o.allDone == nil {
 			o.allDone = make(chan struct{})
 		}
 		paid := o.allDone
-		for _, d := range o.toRetry {
+		for _, d := range o.failed {
 			d.due = time.Time{} // once more, without a pause
 		}
 		o.mu.Unlock()
@@ -452,7 +452,7 @@ func (o *Orphans) Close(ctx context.Context) (left int) {
 		o.mu.Lock()
 	}
 	o.closed = true
-	left = o.open + int(o.underWay.Load())
+	left = o.awaitedCount + int(o.underWay.Load())
 	if o.timer != nil && o.timer.Stop() {
 		o.wg.Done()
 	}

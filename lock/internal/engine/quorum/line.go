@@ -105,7 +105,7 @@ func (l *Line) join(w *waiter) (busy error) {
 	if w.MustNotPass && len(l.waiting) > 0 && l.waiting[0].said != nil && !slices.Contains(l.ownedLocked(w), true) {
 		return l.waiting[0].said
 	}
-	if w.Try {
+	if w.NoWait {
 		l.trying = append(l.trying, w)
 	} else {
 		l.waiting = append(l.waiting, w)
@@ -131,7 +131,7 @@ func (l *Line) mayAskLocked(w *waiter, owned []bool) bool {
 	switch {
 	case w.SharesOwner && slices.ContainsFunc(l.asking, w.hasOwnerOf):
 		return false
-	case w.Try: // the calls of one owner ask in their order, though all are woken
+	case w.NoWait: // the calls of one owner ask in their order, though all are woken
 		return !w.SharesOwner || w == l.trying[slices.IndexFunc(l.trying, w.hasOwnerOf)]
 	case w == l.waiting[0]:
 		return true

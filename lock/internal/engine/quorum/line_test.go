@@ -389,8 +389,8 @@ func TestAnOwnerWithAMemberDoesNotQueue(t *testing.T) {
 		require.True(t, p.peers[0].take(same))
 		require.True(t, p.peers[1].take(same))
 		before := p.call(t.Context(), "before", quorum.Call{Owner: fresh(1)})
-		require.ErrorIs(t, <-p.call(t.Context(), "polite", quorum.Call{Owner: fresh(2), Try: true, MustNotPass: true}), errNoQuorum)
-		require.NoError(t, <-p.call(t.Context(), "polite owner", quorum.Call{Owner: same, SharesOwner: true, Try: true, MustNotPass: true}))
+		require.ErrorIs(t, <-p.call(t.Context(), "polite", quorum.Call{Owner: fresh(2), NoWait: true, MustNotPass: true}), errNoQuorum)
+		require.NoError(t, <-p.call(t.Context(), "polite owner", quorum.Call{Owner: same, SharesOwner: true, NoWait: true, MustNotPass: true}))
 		require.NoError(t, <-p.call(t.Context(), "owner", quorum.Call{Owner: same, SharesOwner: true}))
 		require.Empty(t, before)
 		p.unlock(same)
@@ -461,8 +461,8 @@ func TestATryIsRefusedWithWhatItsOwnerWasToldMeanwhile(t *testing.T) {
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())
 		waits := p.call(ctx, "waits", quorum.Call{Owner: same, SharesOwner: true})
-		early := p.call(t.Context(), "early", quorum.Call{Owner: same, SharesOwner: true, Try: true})
-		late := p.call(t.Context(), "late", quorum.Call{Owner: same, SharesOwner: true, Try: true})
+		early := p.call(t.Context(), "early", quorum.Call{Owner: same, SharesOwner: true, NoWait: true})
+		late := p.call(t.Context(), "late", quorum.Call{Owner: same, SharesOwner: true, NoWait: true})
 		require.ErrorIs(t, <-early, errNoQuorum)
 		require.ErrorIs(t, <-late, errNoQuorum)
 		require.NotContains(t, w.names(), "late", "it came before early asked")
@@ -477,8 +477,8 @@ func TestAnUnknownOutcomeRefusesNobodyElse(t *testing.T) {
 		p := w.process()
 		w.set(func() { w.slow, w.unanswered = time.Second, 1 })
 		same := named("same")
-		first := p.call(t.Context(), "first", quorum.Call{Owner: same, SharesOwner: true, Try: true})
-		second := p.call(t.Context(), "second", quorum.Call{Owner: same, SharesOwner: true, Try: true})
+		first := p.call(t.Context(), "first", quorum.Call{Owner: same, SharesOwner: true, NoWait: true})
+		second := p.call(t.Context(), "second", quorum.Call{Owner: same, SharesOwner: true, NoWait: true})
 		require.ErrorIs(t, <-first, errSilent)
 		require.NoError(t, <-second)
 		p.unlock(same)
@@ -719,7 +719,7 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 		w.set(func() {
 			w.beforeNews = func() { // the Line has allowed the call to ask
 				w.set(func() { w.beforeNews = nil })
-				beside = p.call(t.Context(), "beside", quorum.Call{Owner: same, SharesOwner: true, Try: true})
+				beside = p.call(t.Context(), "beside", quorum.Call{Owner: same, SharesOwner: true, NoWait: true})
 			}
 		})
 		require.NoError(t, <-waits)
@@ -737,9 +737,9 @@ func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 		w.set(func() { w.slow = time.Second })
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())
-		first := p.call(t.Context(), "first", quorum.Call{Owner: same, SharesOwner: true, Try: true})
-		left := p.call(ctx, "left", quorum.Call{Owner: same, SharesOwner: true, Try: true})
-		late := p.call(t.Context(), "late", quorum.Call{Owner: same, SharesOwner: true, Try: true})
+		first := p.call(t.Context(), "first", quorum.Call{Owner: same, SharesOwner: true, NoWait: true})
+		left := p.call(ctx, "left", quorum.Call{Owner: same, SharesOwner: true, NoWait: true})
+		late := p.call(t.Context(), "late", quorum.Call{Owner: same, SharesOwner: true, NoWait: true})
 		require.ErrorIs(t, <-first, errNoQuorum)
 		synctest.Wait() // left asks
 		cancel()
@@ -795,7 +795,7 @@ func TestCallsOfManyOwnersAndProcesses(t *testing.T) {
 			for n := range uint64(24) {
 				p := processes[choose.IntN(2)]
 				o := []owner.Owner{fresh(100 + n), named(fmt.Sprint("a", slices.Index(processes, p))), named(fmt.Sprint("b", slices.Index(processes, p)))}[choose.IntN(3)]
-				c := quorum.Call{Owner: o, SharesOwner: o.ID == 0, Try: choose.IntN(4) == 0}
+				c := quorum.Call{Owner: o, SharesOwner: o.ID == 0, NoWait: choose.IntN(4) == 0}
 				hold, patience := time.Duration(choose.IntN(300))*time.Millisecond, time.Duration(choose.IntN(20_000))*time.Millisecond
 				w.mu.Lock()
 				if choose.IntN(6) == 0 {
@@ -813,7 +813,7 @@ func TestCallsOfManyOwnersAndProcesses(t *testing.T) {
 						got++
 					} else {
 						refused++
-						if !c.Try {
+						if !c.NoWait {
 							t.Errorf("seed %d: call %d of %v: %v", seed, n, o, err)
 						}
 					}

@@ -14,7 +14,7 @@ import (
 type Call struct {
 	Owner       owner.Owner
 	SharesOwner bool // other calls may have the same owner and get the lock first
-	Try         bool // it does not wait
+	NoWait      bool // it does not wait
 	// MustNotPass says that the call does not pass calls that wait, but returns the last result of the
 	// first of them. If that call has no result yet, this call asks.
 	MustNotPass bool
@@ -106,7 +106,7 @@ func (w *waiter) run(ctx context.Context) error {
 		}
 		if slept {
 			slept = false
-			if _, _, news := w.probe.NewsSince(w.l.now()); !news {
+			if _, _, news := w.probe.News(w.l.now()); !news {
 				w.splitVotes = 0 // no member was released since the last attempt, so nobody was in its way then
 			}
 			_ = wait.Pause(ctx, nil, w.splitVotePause()) // a release comes member by member
@@ -125,7 +125,7 @@ func (w *waiter) run(ctx context.Context) error {
 			w.recordResult(mark, said, err) // if ctx has ended, the attempt was stopped and not answered
 		}
 		w.l.endAttempt(w, wait.Ended(ctx) == nil && said.Refused, err)
-		if wait.Ended(ctx) == nil && (w.Try || said.IsFinal) {
+		if wait.Ended(ctx) == nil && (w.NoWait || said.IsFinal) {
 			return err
 		}
 	}

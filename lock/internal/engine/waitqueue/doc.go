@@ -31,7 +31,7 @@
 //   - A hold that was handed over is taken by its caller. If that caller leaves
 //     or the Line closes, that step returns the hold, so that the user passes it
 //     on. Before that, other callers of its owner may re-enter it.
-//   - A run of hand-overs ends after Run.Length or Run.Time. Then the object is
+//   - A run of hand-overs ends after RunLimits.Length or RunLimits.Time. Then the object is
 //     handed over only by a script that releases it if another client waits.
 //   - Strangers are clients of another library, which are slower. While they
 //     wait, a [Strangers] says for how long this client leaves each release to

@@ -56,10 +56,10 @@ func (w *world) encode(b []byte) []byte {
 	if w.other != 0 {
 		e.time(w.otherEnd, 0)
 	}
-	e.bits(w.subscribed, l.closed, p.hasAnswer, p.isReleasing, w.up, p.heard.Confirmed != w.heard.Confirmed,
+	e.bits(w.subscribed, l.closed, p.isTaken, p.isReleasing, w.up, p.heard.Confirmed != w.heard.Confirmed,
 		p.heard.Messages != w.heard.Messages)
 	e.time(p.began, Instant(pacing.Pace))
-	if p.hasAnswer {
+	if p.isTaken {
 		e.time(p.latest, 0)
 		e.time(p.lease, 0)
 		e.put(int8(p.left), int8(min(p.unknowns, 3)))

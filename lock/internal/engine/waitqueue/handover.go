@@ -2,10 +2,10 @@ package waitqueue
 
 import "time"
 
-// Run limits a run, which is a number of hand-overs of an object inside one client,
+// RunLimits limits a run, which is a number of hand-overs of an object inside one client,
 // one after the other. It has limits because other clients wait too. Length 0 means
 // no hand-overs.
-type Run struct {
+type RunLimits struct {
 	Length int           // the most hand-overs of a run
 	Least  int           // a run has at most as many as callers wait, or Least if that is more
 	Brief  time.Duration // a run that is shorter than Brief may have more hand-overs, up to Length
@@ -49,18 +49,18 @@ func (l *Line[O, H]) isRunOver(now Instant) bool {
 // maxTurns returns how many hand-overs a run that is not brief may have.
 func (l *Line[O, H]) maxTurns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
 
-// Run returns how many hand-overs led to the present hold.
-func (l *Line[O, H]) Run() int { return l.runLength }
+// RunLength returns how many hand-overs led to the present hold.
+func (l *Line[O, H]) RunLength() int { return l.runLength }
 
 // RunState is the state of a run while no caller is in line.
 type RunState struct {
-	run   int // 0: there is none
-	start Instant
-	brief bool
+	length int // 0: there is none
+	start  Instant
+	brief  bool
 }
 
 // Running reports whether a run led to the present hold.
-func (r RunState) Running() bool { return r.run > 0 }
+func (r RunState) Running() bool { return r.length > 0 }
 
 // SuspendRun returns the run that led to the present hold, for RestoreRun of the next Line. A
 // run does not end because its Line is dropped.
@@ -73,7 +73,7 @@ func (l *Line[O, H]) SuspendRun() RunState {
 
 // RestoreRun makes r the run that led to the hold that was just given to AddHold.
 func (l *Line[O, H]) RestoreRun(r RunState) {
-	l.runLength, l.runStart, l.wasBrief = r.run, r.start, r.brief
+	l.runLength, l.runStart, l.wasBrief = r.length, r.start, r.brief
 }
 
 // Ahead returns how many more hand-overs the run of the next hold may have. The next hold

@@ -9,7 +9,7 @@ import (
 // TestABriefRunIsNotShortened: three callers of one client lock again and again. The length of a run
 // depends on how long their holds last.
 func TestABriefRunIsNotShortened(t *testing.T) {
-	limits := Run{Length: 16, Least: 4, Brief: 100, Time: 1000}
+	limits := RunLimits{Length: 16, Least: 4, Brief: 100, Time: 1000}
 	for _, tt := range []struct {
 		name  string
 		each  Instant // how long a hold lasts

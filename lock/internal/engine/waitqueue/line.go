@@ -47,7 +47,7 @@ type Instruction[H comparable] struct {
 type Caller[O, H comparable] struct {
 	Owner  O    // not used by Permits and Latch
 	Shared bool // ReadWrite: a reader
-	Try    bool // it does not wait: it probes once, or is refused
+	NoWait bool // it does not wait: it probes once, or is refused
 	// User belongs to the user of the package. Line does not read it.
 	User any
 
@@ -86,17 +86,17 @@ type Step[O, H comparable] struct {
 // for every caller whose instruction changes. Make a Line with NewLine. It is not safe
 // for concurrent use, and must not be copied.
 type Line[O, H comparable] struct {
-	kind   Kind // immutable
-	limits *Run // immutable
+	kind   Kind       // immutable
+	limits *RunLimits // immutable
 
 	closed      bool
 	joinCount   uint64 // how many have joined; the number of the last one
 	callerCount int    // how many have not left
 
-	first, last *Caller[O, H] // the callers in line, by arrival
-	tries       *Caller[O, H] // the callers that do not wait
-	inLine      [2]int        // how many are in line, by mode
-	waiting     [2]int        // how many of these are not fresh, by mode
+	first, last   *Caller[O, H] // the callers in line, by arrival
+	noWaitCallers *Caller[O, H] // the callers that do not wait
+	inLine        [2]int        // how many are in line, by mode
+	waiting       [2]int        // how many of these are not fresh, by mode
 
 	groups ownerGroups[O, H]
 
@@ -114,7 +114,7 @@ type Line[O, H comparable] struct {
 }
 
 // NewLine returns an empty Line. limits must not change while the Line is used.
-func NewLine[O, H comparable](k Kind, limits *Run) Line[O, H] {
+func NewLine[O, H comparable](k Kind, limits *RunLimits) Line[O, H] {
 	return Line[O, H]{kind: k, limits: limits}
 }
 
@@ -152,8 +152,8 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 	if l.kind.HasOwners() {
 		c.group = l.groups.addCaller(c)
 	}
-	if c.Try {
-		l.addTry(c)
+	if c.NoWait {
+		l.addNoWaitCaller(c)
 		switch {
 		case c.group != nil:
 			c.group.besideLine[m].push(c)
@@ -221,7 +221,7 @@ func (l *Line[O, H]) Unanswered(c *Caller[O, H]) Step[O, H] { return l.probeFail
 func (l *Line[O, H]) probeFailed(c *Caller[O, H], definite bool) Step[O, H] {
 	l.beginStep()
 	g := l.endProbe(c)
-	if c.Try {
+	if c.NoWait {
 		c.refuse()
 	} else {
 		l.startWaiting(c)
@@ -282,7 +282,7 @@ func (c *Caller[O, H]) refuse() {
 func (l *Line[O, H]) shareRefusal(g *ownerGroup[O, H], c *Caller[O, H]) {
 	aside := &g.besideLine[modeOf(c.Shared)]
 	for x := aside.first; x != nil && x.number <= c.probedUpTo; x = aside.first {
-		if x.Try {
+		if x.NoWait {
 			x.refuse()
 		} else {
 			l.startWaiting(x)
@@ -417,7 +417,7 @@ func (l *Line[O, H]) HoldEnded(o O, h H) Step[O, H] {
 func (l *Line[O, H]) Close() Step[O, H] {
 	l.beginStep()
 	l.closed = true
-	for _, list := range []*Caller[O, H]{l.first, l.tries} {
+	for _, list := range []*Caller[O, H]{l.first, l.noWaitCallers} {
 		for c := list; c != nil; c = c.next {
 			if c.isGranted {
 				c.isGranted, c.hold.state = false, held
@@ -455,11 +455,11 @@ func (l *Line[O, H]) appendToLine(c *Caller[O, H]) {
 	l.last = c
 }
 
-func (l *Line[O, H]) addTry(c *Caller[O, H]) {
-	if c.next = l.tries; c.next != nil {
+func (l *Line[O, H]) addNoWaitCaller(c *Caller[O, H]) {
+	if c.next = l.noWaitCallers; c.next != nil {
 		c.next.prev = c
 	}
-	l.tries = c
+	l.noWaitCallers = c
 }
 
 // removeFromLine takes c out of the line, or out of the callers that do not wait.
@@ -467,7 +467,7 @@ func (l *Line[O, H]) removeFromLine(c *Caller[O, H]) {
 	if c.foundOpen {
 		return
 	}
-	if !c.Try {
+	if !c.NoWait {
 		m := modeOf(c.Shared)
 		l.inLine[m]--
 		if !c.isFresh {
@@ -477,15 +477,15 @@ func (l *Line[O, H]) removeFromLine(c *Caller[O, H]) {
 	switch {
 	case c.prev != nil:
 		c.prev.next = c.next
-	case c.Try:
-		l.tries = c.next
+	case c.NoWait:
+		l.noWaitCallers = c.next
 	default:
 		l.first = c.next
 	}
 	switch {
 	case c.next != nil:
 		c.next.prev = c.prev
-	case !c.Try:
+	case !c.NoWait:
 		l.last = c.prev
 	}
 	c.prev, c.next = nil, nil

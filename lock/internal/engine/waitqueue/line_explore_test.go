@@ -13,7 +13,7 @@ import (
 
 var (
 	testPacing = Pacing{Pace: 1, MaxPoll: 4, Back: 2, BackMost: 8, Defer: 1, DeferEach: 1}
-	testRun    = Run{Length: 2, Least: 2, Time: time.Hour}
+	testRun    = RunLimits{Length: 2, Least: 2, Time: time.Hour}
 )
 
 // who returns a caller with this owner. wants is w for the object alone or r to read;
@@ -40,7 +40,7 @@ var scenarios = []scenario{
 		budget: budget{unknown: 1, late: 1}, states: 658_519,
 	},
 	{
-		name: "the end of a run", kind: Exclusive, memory: true, others: true, lease: 2, run: Run{Length: 1, Least: 1, Time: time.Hour},
+		name: "the end of a run", kind: Exclusive, memory: true, others: true, lease: 2, run: RunLimits{Length: 1, Least: 1, Time: time.Hour},
 		calls: []call0{who(0, "w"), who(1, "w"), who(0, "w")}, states: 1_167_978,
 	},
 	{

@@ -26,7 +26,7 @@ type pair struct {
 	next    map[int8]int8 // for each hold that is being handed over, its next holder
 }
 
-func newPair(t require.TestingT, k Kind, limits *Run) *pair {
+func newPair(t require.TestingT, k Kind, limits *RunLimits) *pair {
 	l := NewLine[int8, int8](k, limits)
 	return &pair{
 		t: t, line: &l, twin: twin{kind: k, limits: *limits},
@@ -72,7 +72,7 @@ func TestLineIsItsTwin(t *testing.T) {
 }
 
 func checkTwin(t *rapid.T, k Kind) {
-	p := newPair(t, k, &Run{Length: rapid.IntRange(0, 4).Draw(t, "length"), Least: 2, Brief: time.Duration(rapid.IntRange(0, 30).Draw(t, "brief")), Time: 50})
+	p := newPair(t, k, &RunLimits{Length: rapid.IntRange(0, 4).Draw(t, "length"), Least: 2, Brief: time.Duration(rapid.IntRange(0, 30).Draw(t, "brief")), Time: 50})
 	owners := rapid.SampledFrom([]int{2, 5, 40}).Draw(t, "owners")
 	var now Instant
 	var ids, holds int8
@@ -109,11 +109,11 @@ func checkTwin(t *rapid.T, k Kind) {
 		}
 		id := ids
 		ids++
-		c := &caller{Owner: int8(rapid.IntRange(0, owners-1).Draw(t, "owner")), Try: k != Latch && rapid.IntRange(0, 3).Draw(t, "try") == 0}
+		c := &caller{Owner: int8(rapid.IntRange(0, owners-1).Draw(t, "owner")), NoWait: k != Latch && rapid.IntRange(0, 3).Draw(t, "try") == 0}
 		c.Shared = k == ReadWrite && rapid.Bool().Draw(t, "shared")
 		p.callers[id] = c
 		p.told[id] = Instruction[int8]{}
-		p.twin.join(id, c.Owner, c.Shared, c.Try)
+		p.twin.join(id, c.Owner, c.Shared, c.NoWait)
 		p.requireSame(p.line.Join(c))
 	}
 	probing := func(id int8) bool { return p.twin.at(id).probing }

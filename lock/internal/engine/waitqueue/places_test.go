@@ -64,7 +64,7 @@ func newPlacesWorld(sc *placesScenario) *placesWorld {
 	}
 	w.line.testRule = sc.bent
 	for i, c := range sc.calls {
-		w.callers[i] = caller{Owner: c.owner, Try: c.try}
+		w.callers[i] = caller{Owner: c.owner, NoWait: c.try}
 		w.request[i] = noRequest
 	}
 	return w
@@ -127,10 +127,10 @@ func (w *placesWorld) apply(e replayEvent) {
 	switch e.what {
 	case "join":
 		w.state[i] = standing
-		w.twin.join(i, c.Owner, false, c.Try)
+		w.twin.join(i, c.Owner, false, c.NoWait)
 		w.step(w.line.Join(c))
 	case "ask":
-		if fresh := c.Try || w.twin.at(i).fresh; fresh {
+		if fresh := c.NoWait || w.twin.at(i).fresh; fresh {
 			for n, r := range w.request {
 				if r != noRequest && w.state[n] == standing && w.calls[n].owner == c.Owner {
 					w.fail("caller %d asks for the first time while %d of its owner does", i, n)
@@ -155,7 +155,7 @@ func (w *placesWorld) apply(e replayEvent) {
 			w.drop(i)
 			w.request[i] = saidYes
 		default:
-			if !c.Try && !slices.Contains(w.queue, i) {
+			if !c.NoWait && !slices.Contains(w.queue, i) {
 				w.queue = append(w.queue, i)
 			}
 			w.request[i] = saidNo
@@ -285,7 +285,7 @@ func (w *placesWorld) check() {
 		case has != (in.Do == DoReenter):
 			w.fail("caller %d is told %v; its owner has the lock: %v", i, in, has)
 		case has:
-		case in.Do == DoProbe, in.Do == DoRefuse && c.Try:
+		case in.Do == DoProbe, in.Do == DoRefuse && c.NoWait:
 		case in.Do != DoWait:
 			w.fail("caller %d is told %v", i, in)
 		case slices.Contains(w.queue, i) && w.request[i] == noRequest && !w.twin.at(i).fresh:
@@ -363,7 +363,7 @@ func TestBugsOfPlacesAreFound(t *testing.T) {
 	}{
 		{"an owner asks twice for the first time", "one owner", ownerProbesTwice, "asks for the first time while"},
 		{"who has a place waits for its owner", "one owner", func(_ *line, c *caller, in Instruction[int8]) Instruction[int8] {
-			if in == probe && !c.Try && !c.isFresh && !c.isProbing && c.group.probes > 0 {
+			if in == probe && !c.NoWait && !c.isFresh && !c.isProbing && c.group.probes > 0 {
 				return wait
 			}
 			return in

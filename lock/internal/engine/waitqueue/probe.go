@@ -86,7 +86,7 @@ type Probe struct {
 
 	// of the last answer, by the beginning of its probe
 	mark        Mark
-	hasAnswer   bool    // the answer counts: the object was not free, and this client has not freed it since
+	isTaken     bool    // the answer counts: the object was not free, and this client has not freed it since
 	isReleasing bool    // there was no answer, but the client is releasing its own hold
 	at          Instant // when the answer came
 	latest      Instant // when to probe without news
@@ -138,11 +138,11 @@ func (p *Probe) hasNews() bool {
 // HasMessage reports whether a message came since the last answered probe began.
 func (p *Probe) HasMessage() bool { return p.heard.Messages != p.mark.messages }
 
-// NewsSince returns how many messages came since the last answered probe began, and how old its
+// News returns how many messages came since the last answered probe began, and how old its
 // answer is. news is false if no message came and none can have been missed, or if this client
 // has had the object since.
-func (p *Probe) NewsSince(now Instant) (messages uint64, stood time.Duration, news bool) {
-	if !p.hasAnswer || p.isReleasing || !p.hasNews() {
+func (p *Probe) News(now Instant) (messages uint64, stood time.Duration, news bool) {
+	if !p.isTaken || p.isReleasing || !p.hasNews() {
 		return 0, 0, false
 	}
 	return p.heard.Messages - p.mark.messages, time.Duration(now - p.at), true
@@ -151,7 +151,7 @@ func (p *Probe) NewsSince(now Instant) (messages uint64, stood time.Duration, ne
 // Deferred reports whether others had their turn after a run of this client, the client has
 // not probed since, and the last message came less than d ago.
 func (p *Probe) Deferred(now Instant, d time.Duration) bool {
-	return !p.hasAnswer && p.deferEnd != 0 && now < p.freedAt.Add(d)
+	return !p.isTaken && p.deferEnd != 0 && now < p.freedAt.Add(d)
 }
 
 // EndDeferral ends the deferral to clients that receive messages, because another rule says
@@ -183,7 +183,7 @@ func (p *Probe) DueAt(then Instant, needs int64) Instant {
 func (p *Probe) Due(needs int64) Instant {
 	var due Instant
 	switch {
-	case !p.hasAnswer || p.left > 0 && needs <= p.left:
+	case !p.isTaken || p.left > 0 && needs <= p.left:
 	case p.isReleasing || p.unknowns > 0:
 		due = p.latest
 	default:
@@ -286,7 +286,7 @@ func (p *Probe) recordResult(now Instant, m Mark, spread float64) bool {
 	}
 	p.mark, p.at, p.spread, p.after, p.isSilent, p.isReleasing = m, now, spread, 0, false, false
 	p.left, p.lease, p.unknowns = 0, 0, 0
-	p.hasAnswer = true
+	p.isTaken = true
 	p.latest = now.Add(p.pacing.Poll(spread))
 	return true
 }
@@ -295,7 +295,7 @@ func (p *Probe) recordResult(now Instant, m Mark, spread float64) bool {
 // hold. No caller probes until Freed, but for no longer than MaxPoll.
 func (p *Probe) Releasing(now Instant) {
 	p.forget()
-	p.hasAnswer, p.isReleasing = true, true
+	p.isTaken, p.isReleasing = true, true
 	p.latest = now.Add(p.pacing.MaxPoll)
 }
 
@@ -307,7 +307,7 @@ func (p *Probe) Freed() { p.forget() }
 func (p *Probe) forget() {
 	p.marks++
 	p.mark.number = p.marks
-	p.hasAnswer, p.isReleasing, p.unknowns, p.left, p.lease = false, false, 0, 0, 0
+	p.isTaken, p.isReleasing, p.unknowns, p.left, p.lease = false, false, 0, 0, 0
 }
 
 // RunEnded records that the release before Freed ended a run and told other clients.

@@ -24,7 +24,7 @@ func (l *Line[O, H]) instructionFor(c *Caller[O, H]) Instruction[H] {
 		return Instruction[H]{Do: DoRefuse}
 	case c.isProbing:
 		return Instruction[H]{Do: DoProbe}
-	case l.kind == QueueInRedis && !c.Try && !c.isFresh:
+	case l.kind == QueueInRedis && !c.NoWait && !c.isFresh:
 		return Instruction[H]{Do: DoProbe} // its probes keep its place in Redis
 	case g != nil && g.probes > 0:
 		// One owner has one probe at a time, because the hold of the first would
@@ -61,7 +61,7 @@ func (l *Line[O, H]) admitBesideLine(g *ownerGroup[O, H]) {
 	for m := range g.besideLine {
 		for g.probes == 0 {
 			c := g.besideLine[m].first
-			if c == nil || !c.Try || c.mayProbe {
+			if c == nil || !c.NoWait || c.mayProbe {
 				break
 			}
 			if !l.mustWait(c) {

@@ -153,7 +153,7 @@ var (
 		Pace: 2 * time.Millisecond, MaxPoll: 500 * time.Millisecond,
 		Back: 10 * time.Millisecond, BackMost: time.Second, Defer: 5 * time.Millisecond, DeferEach: time.Millisecond,
 	}
-	runs = waitqueue.Run{Length: 4, Least: 2, Time: 100 * time.Millisecond}
+	runs = waitqueue.RunLimits{Length: 4, Least: 2, Time: 100 * time.Millisecond}
 )
 
 func newClient(s *server, fields *atomic.Int64) *client {
@@ -218,7 +218,7 @@ func (c *client) dropLocked() {
 func (c *client) lock(ctx context.Context, owner int, try bool) (*hold, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := &caller{Owner: owner, Try: try, User: make(chan struct{}, 1)}
+	w := &caller{Owner: owner, NoWait: try, User: make(chan struct{}, 1)}
 	e := c.entryLocked()
 	defer c.dropLocked()
 	c.stepLocked(e.line.Join(w))
@@ -348,7 +348,7 @@ func (c *client) end(h *hold) {
 	h.leaving = true
 	runOver := false
 	if e := c.entry; e != nil {
-		runOver = e.line.Run() > 0
+		runOver = e.line.RunLength() > 0
 		next, over, s := e.line.Leaving(h.owner, h, c.now(), false)
 		c.stepLocked(s)
 		if next != nil && !over { // otherwise it is another client's turn

@@ -41,9 +41,9 @@ type Strangers struct {
 	since  Instant // when the object was left to the strangers
 	ended  Instant // when the last stranger released it
 
-	turns int     // turns of this side since then
-	took  Instant // when this client took the object from Redis last
-	freed Instant // in freed and left: when that state began
+	turns      int     // turns of this side since then
+	took       Instant // when this client took the object from Redis last
+	releasedAt Instant // in weReleased and leftToStrangers: when that state began
 
 	others int // clients of this side that should have a turn before this one
 }
@@ -56,22 +56,22 @@ const crowded = 16
 type strangersState uint8
 
 const (
-	unknown strangersState = iota // no stranger has it, as far as is known; by Took, by a refusal
-	theirs                        // a stranger has it; by a refusal
-	ours                          // that stranger has released it; by the next message
-	freed                         // this side has released it, and may take it again; by Freed, by a message
-	left                          // this side has released it, and leaves it to strangers; by Freed, by a message
+	holderUnknown    strangersState = iota // no stranger has it, as far as is known; by Took, by a refusal
+	strangerHolds                          // a stranger has it; by a refusal
+	strangerReleased                       // that stranger has released it; by the next message
+	weReleased                             // this side has released it, and may take it again; by Freed, by a message
+	leftToStrangers                        // this side has released it, and leaves it to strangers; by Freed, by a message
 )
 
 // NewStrangers returns the Strangers of an object that a stranger had just now.
 func NewStrangers(r *Yielding, now Instant) Strangers {
-	return Strangers{rules: r, state: theirs, wasSeen: true, seen: now, streak: 1, since: now}
+	return Strangers{rules: r, state: strangerHolds, wasSeen: true, seen: now, streak: 1, since: now}
 }
 
 // NewSuspected returns the Strangers of an object that was released just now. It makes
 // one pause, in which a waiting stranger will be seen.
 func NewSuspected(r *Yielding, now Instant) Strangers {
-	return Strangers{rules: r, state: left, seen: now.Add(2*r.Pause - r.Known), pausedInVain: true, freed: now}
+	return Strangers{rules: r, state: leftToStrangers, seen: now.Add(2*r.Pause - r.Known), pausedInVain: true, releasedAt: now}
 }
 
 // Refused records that a probe that began at began was refused by a stranger or by
@@ -81,38 +81,38 @@ func (s *Strangers) Refused(began, now Instant, stranger bool) {
 		s.seen, s.pausedInVain, s.wasSeen = now, false, true
 	}
 	switch {
-	case s.state >= freed && began < s.freed: // the answer is older than that release
+	case s.state >= weReleased && began < s.releasedAt: // the answer is older than that release
 	case stranger:
 		s.theirTurn(now)
 	default:
 		s.noteUnusedPause()
-		s.state, s.others = unknown, max(s.others-1, 0)
+		s.state, s.others = holderUnknown, max(s.others-1, 0)
 	}
 }
 
 // theirTurn records that a stranger has the object.
 func (s *Strangers) theirTurn(now Instant) {
 	switch s.state {
-	case theirs:
+	case strangerHolds:
 		return
-	case ours: // no client of this side was fast enough, so this client defers to none of them
+	case strangerReleased: // no client of this side was fast enough, so this client defers to none of them
 		s.streak++
 		s.others = 0
 	default:
 		s.streak, s.turns, s.since = 1, 0, now
-		if s.state >= freed {
-			s.since = s.freed
+		if s.state >= weReleased {
+			s.since = s.releasedAt
 		}
 	}
-	if s.state == left {
+	if s.state == leftToStrangers {
 		s.overtaken -= min(s.overtaken, 1)
 	}
-	s.state = theirs
+	s.state = strangerHolds
 }
 
 // noteUnusedPause records that no stranger took the object that was left to it.
 func (s *Strangers) noteUnusedPause() {
-	if s.state == left && s.Near(s.freed) {
+	if s.state == leftToStrangers && s.Near(s.releasedAt) {
 		s.pausedInVain = true
 	}
 }
@@ -122,7 +122,7 @@ func (s *Strangers) noteUnusedPause() {
 // follows. Only a holder with the same lease as this client is recognized.
 func (s *Strangers) Overtaken(began Instant, ttl time.Duration) {
 	took := began.Add(ttl - s.rules.Lease)
-	if s.state == left && began >= s.freed && took > s.freed.Add(-s.rules.Pause) && took < s.freed.Add(s.rules.Pause*3/4) {
+	if s.state == leftToStrangers && began >= s.releasedAt && took > s.releasedAt.Add(-s.rules.Pause) && took < s.releasedAt.Add(s.rules.Pause*3/4) {
 		s.overtaken = min(s.overtaken+2, crowded)
 	}
 }
@@ -130,24 +130,24 @@ func (s *Strangers) Overtaken(began Instant, ttl time.Duration) {
 // IsCrowded reports whether others than strangers take what is left to strangers.
 func (s *Strangers) IsCrowded() bool { return s.overtaken == crowded }
 
-// Look leaves an object that was released just now to strangers once more, although others have
+// LeaveOnceMore leaves an object that was released just now to strangers once more, although others have
 // taken it so often.
-func (s *Strangers) Look(now Instant) {
-	s.state, s.freed, s.overtaken = left, now, crowded-1
+func (s *Strangers) LeaveOnceMore(now Instant) {
+	s.state, s.releasedAt, s.overtaken = leftToStrangers, now, crowded-1
 }
 
 // leave leaves the object to strangers, if it is they who get it.
 func (s *Strangers) leave(now Instant) {
-	s.state, s.freed = left, now
+	s.state, s.releasedAt = leftToStrangers, now
 	if s.IsCrowded() {
-		s.state = unknown
+		s.state = holderUnknown
 	}
 }
 
 // Took records that this client has taken the object from Redis.
 func (s *Strangers) Took(now Instant) {
 	s.noteUnusedPause()
-	s.state, s.took = unknown, now
+	s.state, s.took = holderUnknown, now
 }
 
 // NoWaiters records that Redis knew of no waiter, and the client keeps the object.
@@ -157,7 +157,7 @@ func (s *Strangers) NoWaiters(now Instant) { s.pausedInVain, s.took = true, now 
 // of hand-overs that led to the hold is over, because a stranger waits.
 func (s *Strangers) Leaving(now Instant) (over bool) {
 	s.turns++
-	return s.Found() && s.Near(now) && !s.mayTakeTurn(now) && now > s.took.Add(s.rules.Brief)
+	return s.HasStranger() && s.Near(now) && !s.mayTakeTurn(now) && now > s.took.Add(s.rules.Brief)
 }
 
 // Freed records that a hold of this client has ended, and how many other clients were
@@ -170,8 +170,8 @@ func (s *Strangers) Freed(now Instant, told int64) {
 // noteRelease records that this side has released the object.
 func (s *Strangers) noteRelease(now Instant) {
 	s.leave(now)
-	if s.state == left && s.mayTakeTurn(now) {
-		s.state = freed
+	if s.state == leftToStrangers && s.mayTakeTurn(now) {
+		s.state = weReleased
 	}
 }
 
@@ -180,12 +180,12 @@ func (s *Strangers) noteRelease(now Instant) {
 // pause longer.
 func (s *Strangers) Heard(now Instant, messages uint64) {
 	switch {
-	case s.state == theirs && messages == 1:
-		s.state, s.seen, s.ended = ours, now, now
-	case s.state == unknown && messages == 1:
+	case s.state == strangerHolds && messages == 1:
+		s.state, s.seen, s.ended = strangerReleased, now, now
+	case s.state == holderUnknown && messages == 1:
 		s.turns++
 		s.noteRelease(now)
-	case s.state == unknown, s.state < freed && messages > 1:
+	case s.state == holderUnknown, s.state < weReleased && messages > 1:
 		s.leave(now)
 	}
 }
@@ -202,13 +202,13 @@ func (s *Strangers) mayTakeTurn(now Instant) bool {
 
 // Until returns when the client may try.
 func (s *Strangers) Until() Instant {
-	at, after := s.freed, s.rules.Pause
+	at, after := s.releasedAt, s.rules.Pause
 	switch s.state {
-	case unknown, theirs:
+	case holderUnknown, strangerHolds:
 		return 0
-	case ours:
+	case strangerReleased:
 		at, after = s.ended, s.deferral()
-	case freed:
+	case weReleased:
 		after = s.deferral()
 	}
 	if !s.Near(at) {
@@ -234,9 +234,9 @@ func (s *Strangers) Near(at Instant) bool {
 	return at <= s.seen.Add(known)
 }
 
-// Found reports whether a stranger was seen that gets what is left to it. If not, the clients of
+// HasStranger reports whether a stranger was seen that gets what is left to it. If not, the clients of
 // this library behave as before, except for the one pause.
-func (s *Strangers) Found() bool { return s.wasSeen && !s.IsCrowded() }
+func (s *Strangers) HasStranger() bool { return s.wasSeen && !s.IsCrowded() }
 
 // Seen returns when a stranger had the object last.
 func (s *Strangers) Seen() Instant { return s.seen }

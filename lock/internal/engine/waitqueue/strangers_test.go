@@ -179,7 +179,7 @@ func TestReleasesThatOthersTakeAreNotLeftToStrangers(t *testing.T) {
 		now += 5 * ms
 		s.Freed(now, 2)
 		require.Equal(t, now.Add(productYielding.Pause), s.Until())
-		require.True(t, s.Found())
+		require.True(t, s.HasStranger())
 		now += 5 * ms
 	}
 	stranger := func() {
@@ -203,7 +203,7 @@ func TestReleasesThatOthersTakeAreNotLeftToStrangers(t *testing.T) {
 		require.Zero(t, s.Until(), "after the release of another")
 		s.Heard(now, 2)
 		require.Zero(t, s.Until(), "after several")
-		require.False(t, s.Found())
+		require.False(t, s.HasStranger())
 	}
 	stranger()
 	now += 5 * ms
@@ -213,16 +213,16 @@ func TestReleasesThatOthersTakeAreNotLeftToStrangers(t *testing.T) {
 	s.Leaving(now)
 	s.Freed(now, 5)
 	require.Zero(t, s.Until(), "nor do others of this side go first")
-	s.Look(now)
+	s.LeaveOnceMore(now)
 	require.Equal(t, now.Add(productYielding.Pause), s.Until())
-	require.True(t, s.Found())
+	require.True(t, s.HasStranger())
 	now += 5 * ms
 	s.takenAgo(now, 4*ms)
 	require.True(t, s.IsCrowded(), "another had this one too")
-	s.Look(now)
+	s.LeaveOnceMore(now)
 	now += 2 * ms
 	stranger()
-	require.True(t, s.Found())
+	require.True(t, s.HasStranger())
 	for range 10 {
 		s.Took(now)
 		leave()
@@ -230,7 +230,7 @@ func TestReleasesThatOthersTakeAreNotLeftToStrangers(t *testing.T) {
 	}
 	leave()
 	s.takenAgo(now, 4*ms)
-	require.True(t, s.Found(), "strangers get most of it now")
+	require.True(t, s.HasStranger(), "strangers get most of it now")
 }
 
 // TestReleasesAreLeftToStrangersThatAreLate: others of this side have them instead, after their pause. How long

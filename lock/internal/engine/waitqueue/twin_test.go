@@ -10,7 +10,7 @@ import (
 // holds each time.
 type twin struct {
 	kind      Kind
-	limits    Run
+	limits    RunLimits
 	off       bool // the twin gets no events
 	closed    bool
 	joined    uint64

@@ -18,7 +18,7 @@ const (
 type scenario struct {
 	name    string
 	kind    Kind
-	run     Run
+	run     RunLimits
 	pacing  Pacing
 	calls   []call0
 	memory  bool // holds are handed over without Redis
@@ -191,7 +191,7 @@ func (w *world) copyFrom(s *world) {
 	}
 	move(w, s, &w.line.first)
 	move(w, s, &w.line.last)
-	move(w, s, &w.line.tries)
+	move(w, s, &w.line.noWaitCallers)
 	move(w, s, &w.line.groups.first)
 	for i := range w.sc.calls {
 		c := &w.callers[i]
@@ -632,7 +632,7 @@ func (w *world) hear() {
 
 func (w *world) call(i int8) {
 	c, a := &w.calls[i], w.sc.calls[i]
-	w.callers[i] = caller{Owner: a.owner, Shared: a.shared, Try: a.try}
+	w.callers[i] = caller{Owner: a.owner, Shared: a.shared, NoWait: a.try}
 	for d := range w.sc.calls {
 		d := int8(d)
 		if !w.inLine(d) || w.sc.calls[d].try || !w.conflict(i, d) {
@@ -946,8 +946,8 @@ func (w *world) unlockHold(n int8) {
 // end ends a hold without a holder.
 func (w *world) end(n int8) {
 	h := &w.holds[n]
-	h.executed, h.runOver = false, w.line.Run() > 0
-	was := w.line.Run()
+	h.executed, h.runOver = false, w.line.RunLength() > 0
+	was := w.line.RunLength()
 	successor, overToo := w.twin.leaving(n, w.now, w.sc.yields)
 	next, over, s := w.line.Leaving(h.owner, n, w.now, w.sc.yields)
 	w.step(s)

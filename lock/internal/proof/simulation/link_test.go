@@ -98,7 +98,7 @@ func (l *link) Connect(cfg network.Config) (network.Network, error) {
 		return nil, err
 	}
 	l.subscriber = pubsub.New(l.ctx, pubsub.Config{
-		Timeout: cfg.IOTimeout, Cast: cfg.Cast, Server: l.name, Logger: cfg.Logger,
+		Timeout: cfg.IOTimeout, Labeler: cfg.Labeler, Server: l.name, Logger: cfg.Logger,
 		Modes:             func() pubsub.SubscribeModes { return pubsub.SubscribeModes{Plain: true, Certain: true} },
 		SSubscribeRefused: func(error) bool { return false },
 		Dial:              l.listen,
@@ -538,7 +538,7 @@ func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
 	if b.Fixed(i) {
 		lease = 1
 	}
-	field := string(o.AppendField(nil))
+	field := string(o.AppendFieldTail(nil))
 	switch o.Class() {
 	case renewer.Readers:
 		return wire.Call{Script: script.RwRenew, Keys: 1, Args: resp.ArgsOf(o.Key(), lease, l.cfg.ID+":", field)}

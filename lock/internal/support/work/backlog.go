@@ -6,9 +6,9 @@ import "sync"
 // goroutine while there is work. All methods are safe for concurrent use, after Init.
 type Backlog[T any] struct {
 	// immutable after Init
-	cast *Cast
-	role string
-	do   func(T)
+	labeler *Labeler
+	role    string
+	do      func(T)
 
 	mu       sync.Mutex // guards the fields below; never held while work is done
 	queue    []T
@@ -18,8 +18,8 @@ type Backlog[T any] struct {
 }
 
 // Init makes b call do for each piece of work, on a goroutine of that role.
-func (b *Backlog[T]) Init(cast *Cast, role string, do func(T)) {
-	b.cast, b.role, b.do = cast, role, do
+func (b *Backlog[T]) Init(labeler *Labeler, role string, do func(T)) {
+	b.labeler, b.role, b.do = labeler, role, do
 	b.idle.L = &b.mu
 }
 
@@ -62,7 +62,7 @@ func (b *Backlog[T]) addLocked(x T) {
 	b.queue = append(b.queue, x)
 	if !b.running {
 		b.running = true
-		go b.cast.As(b.role, b.run)()
+		go b.labeler.Label(b.role, b.run)()
 	}
 }
 

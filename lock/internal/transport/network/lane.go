@@ -41,7 +41,7 @@ func newLane(cfg *Config, s *servers.Server, refusals *atomic.Uint64) (*lane, er
 		Timeout: cfg.IOTimeout, Conns: cfg.Watchdog.Config().Dispatchers, Prefix: cfg.ID + ":",
 		Slots: t != nil && t.Traits().Slots, Server: s.Name(),
 		Dial: s.DialRenewal, Timed: s.Timed, Epoch: s.Epoch, Target: l.target,
-		Answered: l.answered, Failed: s.RenewalFailed, Resumed: l.resumed, Cast: cfg.Cast,
+		Answered: l.answered, Failed: s.RenewalFailed, Resumed: l.resumed, Labeler: cfg.Labeler,
 	})
 	leases, err := cfg.Watchdog.Lane(s.Name(), l.renewer)
 	if err != nil {

@@ -90,7 +90,7 @@ type Config struct {
 	// Lease and IOTimeout are the fields of package lock's Config.
 	Lease, IOTimeout time.Duration
 	Watchdog         *renewal.Watchdog
-	Cast             *work.Cast
+	Labeler          *work.Labeler
 	Logger           *record.Logger
 	// Advice returns what to do about a server that refuses to renew, or "" if the refusal ends
 	// by itself.

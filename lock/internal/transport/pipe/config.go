@@ -22,8 +22,8 @@ type Config struct {
 	// LeadAfter is the number of requests in a row, each alone on its connection, after
 	// which callers of Send write and read themselves. 0 means never.
 	LeadAfter int
-	// Cast names the goroutines.
-	Cast *work.Cast
+	// Labeler names the goroutines.
+	Labeler *work.Labeler
 	// Dial opens a connection, in a time that it limits itself. bound limits how many dials may
 	// be left behind.
 	Dial func(ctx context.Context, bound *dialing.Bound) (Connection, error)

@@ -45,7 +45,7 @@ type Pipe struct {
 func New(ctx context.Context, cfg *Config) *Pipe {
 	p := &Pipe{cfg: cfg, ctx: ctx, dials: dialing.NewBound(1), yield: runtime.Gosched}
 	p.work.L = &p.mu
-	p.wg.Go(cfg.Cast.As("write commands", p.write))
+	p.wg.Go(cfg.Labeler.Label("write commands", p.write))
 	return p
 }
 
@@ -223,6 +223,6 @@ func (p *Pipe) setLive(c *conn) error {
 		return p.closeReason
 	}
 	p.live, p.wasWarmed = c, false
-	p.wg.Go(p.cfg.Cast.As("read answers", c.read))
+	p.wg.Go(p.cfg.Labeler.Label("read answers", c.read))
 	return nil
 }

@@ -62,7 +62,7 @@ func NewReplicated(ctx context.Context, cfg *Config, conns int) *Replicated {
 	p := &Replicated{cfg: cfg, ctx: ctx, dials: dialing.NewBound(conns), conns: make(map[*replicaConn]struct{})}
 	p.work.L = &p.mu
 	for range conns {
-		p.wg.Go(cfg.Cast.As("replicate", p.runConn))
+		p.wg.Go(cfg.Labeler.Label("replicate", p.runConn))
 	}
 	return p
 }
@@ -194,7 +194,7 @@ func (p *Replicated) addConn(c *replicaConn) error {
 		return p.closeReason
 	}
 	p.conns[c] = struct{}{}
-	p.wg.Go(p.cfg.Cast.As("read answers", func() { p.read(c) }))
+	p.wg.Go(p.cfg.Labeler.Label("read answers", func() { p.read(c) }))
 	return nil
 }
 

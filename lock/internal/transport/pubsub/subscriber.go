@@ -31,8 +31,8 @@ const (
 type Config struct {
 	// Timeout is how long the server may be silent beyond the period of pings.
 	Timeout time.Duration
-	// Cast names the goroutines.
-	Cast *work.Cast
+	// Labeler names the goroutines.
+	Labeler *work.Labeler
 	// Server is the name of the server, to which redirections may refer.
 	Server string
 	// Modes returns what to listen for now. It is called at every Listen, at Retune,
@@ -155,7 +155,7 @@ func (s *Subscriber) listen(channel string, l listener) *topic {
 	}
 	if !s.isStarted && !s.closed {
 		s.isStarted = true
-		s.wg.Go(s.cfg.Cast.As("subscribe", s.run))
+		s.wg.Go(s.cfg.Labeler.Label("subscribe", s.run))
 	}
 	return t
 }
@@ -274,7 +274,7 @@ func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
 		return pipe.ErrReplaced
 	}
 	failed, done := make(chan error, 1), make(chan struct{})
-	s.wg.Go(s.cfg.Cast.As("read messages", func() {
+	s.wg.Go(s.cfg.Labeler.Label("read messages", func() {
 		defer close(done)
 		failed <- s.read(conn)
 	}))

@@ -189,14 +189,14 @@ type holder struct {
 	absent atomic.Bool
 }
 
-func (h *holder) Lost(renewal.Reason)         { h.lost.Add(1) }
-func (h *holder) Class() renewer.Class        { return h.class }
-func (h *holder) Name() string                { return h.key }
-func (h *holder) Key() string                 { return h.key }
-func (h *holder) AppendField(b []byte) []byte { return append(b, ":1"...) }
-func (h *holder) Weight() int                 { return 1 }
-func (h *holder) Touch() byte                 { return 0 }
-func (h *holder) Asked() bool                 { return h.asked.Load() }
+func (h *holder) Lost(renewal.Reason)             { h.lost.Add(1) }
+func (h *holder) Class() renewer.Class            { return h.class }
+func (h *holder) Name() string                    { return h.key }
+func (h *holder) Key() string                     { return h.key }
+func (h *holder) AppendFieldTail(b []byte) []byte { return append(b, ":1"...) }
+func (h *holder) Weight() int                     { return 1 }
+func (h *holder) Touch() byte                     { return 0 }
+func (h *holder) Asked() bool                     { return h.asked.Load() }
 
 func (h *holder) MoveTo(lane *renewal.Lane, asking bool) {
 	h.asked.Store(asking)

@@ -251,7 +251,7 @@ func (c *pipeline) encode(b *renewal.Batch, nth int, asText bool) {
 	}
 	args = class.appendLease(args, ttl, c.renewer.cfg.Prefix)
 	for _, i := range leases {
-		c.text = c.owners[i].AppendField(c.text[:0])
+		c.text = c.owners[i].AppendFieldTail(c.text[:0])
 		args = args.AddBytes(c.text)
 	}
 	c.requests[nth].Set(class.script(), asText, call.asking, len(leases), args)

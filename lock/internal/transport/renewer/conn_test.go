@@ -57,17 +57,17 @@ func (c allHeld) ReceiveWithTimeout(time.Duration) (any, error) {
 // hold is an Owner.
 type hold struct{ lease renewal.Lease }
 
-func (*hold) Lost(renewal.Reason)         {}
-func (*hold) Class() Class                { return Fields }
-func (*hold) Name() string                { return "flat" }
-func (*hold) Key() string                 { return "flat" }
-func (*hold) AppendField(b []byte) []byte { return append(b, ":1"...) }
-func (*hold) Weight() int                 { return 1 }
-func (*hold) Touch() byte                 { return 0 }
-func (*hold) Asked() bool                 { return false }
-func (*hold) MoveTo(*renewal.Lane, bool)  {}
-func (*hold) MoveIfAbsent() bool          { return false }
-func (*hold) Found()                      {}
+func (*hold) Lost(renewal.Reason)             {}
+func (*hold) Class() Class                    { return Fields }
+func (*hold) Name() string                    { return "flat" }
+func (*hold) Key() string                     { return "flat" }
+func (*hold) AppendFieldTail(b []byte) []byte { return append(b, ":1"...) }
+func (*hold) Weight() int                     { return 1 }
+func (*hold) Touch() byte                     { return 0 }
+func (*hold) Asked() bool                     { return false }
+func (*hold) MoveTo(*renewal.Lane, bool)      {}
+func (*hold) MoveIfAbsent() bool              { return false }
+func (*hold) Found()                          {}
 
 // watched sends, after each batch, the number of holds to which idle connections still refer, or -1 if
 // no connection is idle.
@@ -131,7 +131,7 @@ type permits struct {
 
 func (*permits) Class() Class  { return Permits }
 func (p *permits) Weight() int { return p.n }
-func (p *permits) AppendField(b []byte) []byte {
+func (p *permits) AppendFieldTail(b []byte) []byte {
 	return fmt.Appendf(b, "%d", p.n)
 }
 

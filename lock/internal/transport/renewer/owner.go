@@ -19,8 +19,8 @@ type Owner interface {
 	Name() string
 	// Key returns the key for the script.
 	Key() string
-	// AppendField appends the part of the hold's field that follows Config.Prefix.
-	AppendField([]byte) []byte
+	// AppendFieldTail appends the part of the hold's field that follows Config.Prefix.
+	AppendFieldTail([]byte) []byte
 	// Weight returns the work of a renewal for the server, in keys. It is at least 1.
 	Weight() int
 	// Touch reads the memory that the other methods will read, and returns a byte of it.

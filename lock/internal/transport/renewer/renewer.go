@@ -25,8 +25,8 @@ type Config struct {
 	Slots bool
 	// Server is the name of the server, to which redirections may refer.
 	Server string
-	// Cast names the goroutines.
-	Cast *work.Cast
+	// Labeler names the goroutines.
+	Labeler *work.Labeler
 	// Dial opens a connection, in a time that it limits itself. The Bound limits how many dials
 	// are left behind.
 	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)
@@ -113,7 +113,7 @@ func (r *Renewer) Open() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
-		r.goroutines.Go(r.cfg.Cast.As("open connections", r.dialAll))
+		r.goroutines.Go(r.cfg.Labeler.Label("open connections", r.dialAll))
 	}
 }
 
@@ -272,7 +272,7 @@ func (r *Renewer) callResumed(pause time.Duration) {
 		return
 	}
 	r.lastResumed = now.Add(left)
-	r.goroutines.Go(r.cfg.Cast.As("verify again", func() {
+	r.goroutines.Go(r.cfg.Labeler.Label("verify again", func() {
 		t := time.NewTimer(left)
 		defer t.Stop()
 		select {

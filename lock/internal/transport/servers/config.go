@@ -41,8 +41,8 @@ type Config struct {
 	// long the acquisition waits for them.
 	Replicas       int
 	ReplicaTimeout time.Duration
-	// Cast names the goroutines.
-	Cast *work.Cast
+	// Labeler names the goroutines.
+	Labeler *work.Labeler
 	// Trial is the channel on which the right to publish is tried. Overlap is how long
 	// a Subscriber listens in both ways after the way to publish has changed, and how long it
 	// counts on no message after an ASK.

@@ -24,7 +24,7 @@ func (r *Router) follow() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.closed {
-			r.wg.Go(r.cfg.Cast.As("follow the topology", func() { r.cfg.Topology.Follow(r.ctx, r.period, r.hint, r.update) }))
+			r.wg.Go(r.cfg.Labeler.Label("follow the topology", func() { r.cfg.Topology.Follow(r.ctx, r.period, r.hint, r.update) }))
 		}
 	})
 }

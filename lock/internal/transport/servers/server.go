@@ -95,7 +95,7 @@ func newServer(r *Router, name string) *Server {
 	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
 		Dials: s.dials.Load, Proved: proved,
 		Timeout: r.cfg.IOTimeout, Modes: s.subscribeMode, SSubscribeRefused: s.ssubscribeRefused, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
-		Cast:     r.cfg.Cast,
+		Labeler:  r.cfg.Labeler,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
 		Answered: func() { s.noteReached(nil) },
 		Redirect: s.recordRedirect,
@@ -157,7 +157,7 @@ func (s *Server) pipeConfig() *pipe.Config {
 		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialCommands, Epoch: s.Epoch, Unpublished: s.publishRefused,
 		Failed:   func(err error) { s.backoff.connectionFailed(err); s.Failed(err) },
 		Answered: func() { s.backoff.reset(); s.Answered() },
-		Timed:    s.Timed, Cast: cfg.Cast, LeadAfter: leadAfter,
+		Timed:    s.Timed, Labeler: cfg.Labeler, LeadAfter: leadAfter,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
 		ProveEvery: s.router.proveEvery(), Dials: s.dials.Load, Proved: s.noteProof,
 	}

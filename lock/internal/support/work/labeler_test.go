@@ -20,7 +20,7 @@ func profile(t *testing.T) string {
 }
 
 func TestAProfileShowsRolesAndNoLabelsOfTheCaller(t *testing.T) {
-	var c work.Cast
+	var c work.Labeler
 	var wg, started sync.WaitGroup
 	end := make(chan struct{})
 	run := func() {
@@ -29,10 +29,10 @@ func TestAProfileShowsRolesAndNoLabelsOfTheCaller(t *testing.T) {
 	}
 	pprof.Do(t.Context(), pprof.Labels("request", "first"), func(context.Context) {
 		started.Add(4)
-		wg.Go(c.As("reader", run))
-		wg.Go(c.As("writer", run))
-		wg.Go(c.As("reader", run))
-		wg.Go((*work.Cast)(nil).As("dial", run))
+		wg.Go(c.Label("reader", run))
+		wg.Go(c.Label("writer", run))
+		wg.Go(c.Label("reader", run))
+		wg.Go((*work.Labeler)(nil).Label("dial", run))
 	})
 	started.Wait()
 	p := profile(t)

@@ -1,4 +1,4 @@
-// Package work has what the goroutines of a client have in common: a Cast names them, and a Backlog
+// Package work has what the goroutines of a client have in common: a Labeler names them, and a Backlog
 // does work that its callers must not wait for.
 //
 // Profiles and traces show a name as labels. A goroutine gets the labels of the goroutine that starts
@@ -18,23 +18,23 @@ import (
 // The keys of the labels. One says what a goroutine is for. The other is its number among the
 // goroutines of its client with the same role.
 const (
-	Label  = "wheellock"
-	Number = "wheellock_number"
+	LabelKey  = "wheellock"
+	NumberKey = "wheellock_number"
 )
 
-// Cast names the goroutines of one client, and numbers them by role from 1. The zero Cast works,
-// and must not be copied. A nil Cast gives no numbers.
-type Cast struct {
+// Labeler names the goroutines of one client, and numbers them by role from 1. The zero Labeler works,
+// and must not be copied. A nil Labeler gives no numbers.
+type Labeler struct {
 	mu      sync.Mutex // guards the fields below
 	started map[string]int
 }
 
-// As returns a function that runs f with the labels of the next goroutine of that role. It must be
+// Label returns a function that runs f with the labels of the next goroutine of that role. It must be
 // the function that the goroutine starts with.
-func (c *Cast) As(role string, f func()) func() {
-	labels := pprof.Labels(Label, role)
+func (c *Labeler) Label(role string, f func()) func() {
+	labels := pprof.Labels(LabelKey, role)
 	if c != nil {
-		labels = pprof.Labels(Label, role, Number, strconv.Itoa(c.next(role)))
+		labels = pprof.Labels(LabelKey, role, NumberKey, strconv.Itoa(c.next(role)))
 	}
 	return func() {
 		pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), labels))
@@ -42,7 +42,7 @@ func (c *Cast) As(role string, f func()) func() {
 	}
 }
 
-func (c *Cast) next(role string) int {
+func (c *Labeler) next(role string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.started == nil {
