@@ -31,6 +31,8 @@ type cost struct {
 	walks []string
 	why   string // why the script calls walks, or why their cost is acceptable
 	every int    // one of n / every calls has this cost; 0: each call
+	// hidesTime makes effects run it as for a user who may not call TIME, so the client's clock counts.
+	hidesTime bool
 	// notAfter is the time of the server's clock in epoch ms after which effects does not run it; 0: it runs
 	// at any time.
 	notAfter int64
@@ -189,7 +191,13 @@ var asks = strings.NewReplacer(
 	"errorIfForbidden('lrem', counter, 1, '')", "nil",
 	"errorIfForbidden('linsert', counter, 'before', '', '') or errorIfForbidden('lrange', queue, 0, 0)", "nil",
 	"redis.call('lrange', queue, 0, 0) ", "",
-	"local time = redis.pcall('time')", "local time = {err = 'the clock is the argument'}", // of fair_release
+	asksTime, refusesTime,
+)
+
+// With refusesTime in place of asksTime, a script goes by the client's clock.
+const (
+	asksTime    = "local time = redis.pcall('time')"
+	refusesTime = "local time = {err = 'the clock is an argument'}"
 )
 
 // commands runs the script among n others. It returns how often the script called each command, and

@@ -4,7 +4,7 @@
 -- KEYS[1] the semaphore's taken permits {id: deadline in epoch ms}
 -- ARGV[1] the permits: 12 bytes and their number, see permit_take
 -- ARGV[2] new deadline in epoch ms, by the client's clock
--- ARGV[3] the client's clock in epoch ms, used if the server's is unknown
+-- ARGV[3] the client's clock in epoch ms, used if TIME is refused
 --
 -- Answers 1 done, 0 a permit is gone.
 local taken, permits, clientDeadline, clientNow = KEYS[1], ARGV[1], ARGV[2], ARGV[3]

@@ -6,8 +6,8 @@
 -- KEYS[3] the taken permits {id: deadline in epoch ms}
 -- ARGV[1] the ids, 32 lower-case hexadecimal digits each, one after the other; a permit's
 --         member is these 16 bytes or, from an older version, the digits
--- ARGV[2] the client's clock in epoch ms, used if the server's is unknown; permits with a
---         deadline up to it are free
+-- ARGV[2] the client's clock in epoch ms, used if TIME is refused; permits with a deadline up
+--         to it are free
 -- ARGV[3] channel on which free permits are published
 -- ARGV[4] how long the result is remembered, in ms
 -- ARGV[5] command that publishes; publish if it is not given

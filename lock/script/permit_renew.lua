@@ -2,7 +2,7 @@
 --
 -- KEYS[i]    a semaphore's taken permits {id: deadline in epoch ms}
 -- ARGV[1]    new deadline in epoch ms by the client's clock, at least 1
--- ARGV[2]    the client's clock in epoch ms, used if the server's is unknown
+-- ARGV[2]    the client's clock in epoch ms, used if TIME is refused
 -- ARGV[i+2]  permits of the hold at KEYS[i]: 12 bytes and their number, see permit_take
 --
 -- Answers the index i of each hold that has lost a permit, and {i, the error} for each hold that

@@ -5,8 +5,8 @@
 -- KEYS[2] the request's result, used by no other request
 -- ARGV[1] the id, 32 lower-case hexadecimal digits, see permit_free
 -- ARGV[2] its new deadline in epoch ms, by the client's clock
--- ARGV[3] the client's clock in epoch ms, used if the server's is unknown; permits with a
---         deadline up to it are free
+-- ARGV[3] the client's clock in epoch ms, used if TIME is refused; permits with a deadline up
+--         to it are free
 -- ARGV[4] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 no such permit is taken.

@@ -6,8 +6,8 @@
 -- ARGV[2]  how many permits, at least 1
 -- ARGV[3]  1: if fewer are free, take these; 0: all or none
 -- ARGV[4]  their deadline in epoch ms, by the client's clock
--- ARGV[5]  the client's clock in epoch ms, used if the server's is unknown; permits with a
---          deadline up to it are free
+-- ARGV[5]  the client's clock in epoch ms, used if TIME is refused; permits with a deadline up
+--          to it are free
 -- ARGV[6]  channel on which free permits are published
 -- ARGV[7]  command that publishes there
 -- ARGV[8+] permits of earlier attempts with an unknown outcome:

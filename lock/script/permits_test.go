@@ -29,7 +29,7 @@ func TestManyPermitsAreOneHold(t *testing.T) {
 				}
 				run := func(s *script.Script, names []string, args ...any) any {
 					t.Helper()
-					all := []any{change(s.Text()), len(names)}
+					all := []any{change(strings.ReplaceAll(s.Text(), asksTime, refusesTime)), len(names)}
 					for _, name := range names {
 						all = append(all, name)
 					}
@@ -82,6 +82,75 @@ func TestManyPermitsAreOneHold(t *testing.T) {
 				require.Equal(t, int64(-1), run(script.PermitRelease, both, hold, "channel", "publish"))
 			}
 		})
+	}
+}
+
+// TestPermitsGoByTheServersClock also if the call has no time limit, because the client does not know
+// that clock. The client's clock is ten minutes ahead or behind. It counts only where TIME is refused.
+func TestPermitsGoByTheServersClock(t *testing.T) {
+	conn := fixture.Dial(t, fixture.Server(t)) // scripts of miniredis have no TIME
+	const (
+		lease = 60_000
+		id    = "aaaaaaaaaaaa"
+	)
+	hexID, taken := strings.Repeat("61", 12)+"00000001", keys.PermitsTaken("p")
+	for name, refused := range map[string]bool{"TIME is permitted": false, "TIME is refused": true} {
+		for _, ahead := range []int64{-600_000, 600_000} {
+			t.Run(fmt.Sprint(name, ", ahead by ", ahead), func(t *testing.T) {
+				fixture.DoOn(t, conn, "FLUSHALL")
+				clock, err := redis.Int64s(conn.Do("TIME"))
+				require.NoError(t, err)
+				server := clock[0] * 1000
+				client := server + ahead
+				run := func(s *script.Script, names []any, args ...any) any {
+					t.Helper()
+					text := s.Text()
+					if refused {
+						text = strings.ReplaceAll(text, asksTime, strings.ReplaceAll(asksTime, "time'", "time0'"))
+					}
+					all := append(append([]any{text, len(names)}, names...), args...)
+					return fixture.DoOn(t, conn, "EVAL", append(all, 0)...)
+				}
+				requireDeadline := func(lease int64) {
+					t.Helper()
+					want := server + lease
+					if refused {
+						want = client + lease
+					}
+					got, err := redis.Int64(conn.Do("ZSCORE", taken, id+"\x00\x00\x00\x01"))
+					require.NoError(t, err)
+					require.InDelta(t, want, got, 120_000, "by the right clock")
+				}
+				put := func(deadline int64) { // two permits that are taken
+					t.Helper()
+					for _, last := range []string{"\x01", "\x02"} {
+						fixture.DoOn(t, conn, "ZADD", taken, deadline, id+"\x00\x00\x00"+last)
+					}
+				}
+				both := []any{"p", taken}
+				fixture.DoOn(t, conn, "SET", "p", 1)
+				run(script.PermitTake, both, id, 1, 0, client+lease, client, "channel", "publish")
+				requireDeadline(lease)
+				run(script.PermitExtend, []any{taken}, id+"1", client+2*lease, client)
+				requireDeadline(2 * lease)
+				run(script.PermitRenew, []any{taken}, client+3*lease, client, id+"1")
+				requireDeadline(3 * lease)
+				run(script.PermitSetLease, []any{taken, "result"}, hexID, client+lease, client, 1000)
+				requireDeadline(lease)
+
+				// A permit whose deadline is between the two clocks is taken by the clock that is behind.
+				deadline := server + ahead/2
+				isTaken := (ahead > 0) != refused
+				put(deadline)
+				got := run(script.PermitTake, both, "bbbbbbbbbbbb", 1, 0, client+lease, client, "channel", "publish").([]any)
+				require.Equal(t, isTaken, got[0] == int64(0), "%v", got)
+				put(deadline)
+				require.Equal(t, isTaken, run(script.PermitSetLease, []any{taken, "another"}, hexID, client+lease, client, 1000) == int64(1))
+				put(deadline)
+				_, isNumber := run(script.PermitFree, []any{"p", "a third", taken}, hexID, client, "channel", 1000, "publish").(int64)
+				require.Equal(t, isTaken, isNumber)
+			})
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ const (
 	// Each of the following names a text that precedes the script's own text, in this order.
 	expires   // expire.lua
 	effects   // effects.lua
+	clocks    // clock.lua
 	mints     // mint.lua
 	held      // gone.lua
 	others    // foreign.lua
@@ -51,7 +52,7 @@ const (
 )
 
 // preceding has the names of the texts that precede scripts, by trait from expires on.
-var preceding = [...]string{"expire", "effects", "mint", "gone", "foreign", "rw_fields", "rw_take", "forced", "permits", "permit_id", "once", "counter", "remember", "tell"}
+var preceding = [...]string{"expire", "effects", "clock", "mint", "gone", "foreign", "rw_fields", "rw_take", "forced", "permits", "permit_id", "once", "counter", "remember", "tell"}
 
 // define adds a script to the table. sha is a constant, because a FIPS process cannot
 // compute SHA-1.

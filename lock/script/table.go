@@ -52,14 +52,14 @@ var (
 	Count            = define("count", "1400d027514481d3dce281d07eed770abd47730d", 0)
 
 	// PermitSemaphore.
-	PermitTake     = define("permit_take", "1178d327518d7ac8c597718544ccde5096c25bf8", expires|permits|acquires|counts)
+	PermitTake     = define("permit_take", "61c12a585ac55f3aabda6977c5f4d7368bbb7c90", expires|clocks|permits|acquires|counts)
 	PermitRelease  = define("permit_release", "881a26c57c1e65f11648a397b0fbf1781dce6ac8", permits|publishes|counts|tells)
-	PermitRenew    = define("permit_renew", "0536f5b3d770835b2f52373ab5715ee9555402e2", expires|permits)
-	PermitExtend   = define("permit_extend", "9f7414bd1f489950af72931dc495697ea1edf83e", expires|permits)
+	PermitRenew    = define("permit_renew", "44da0e1d1a82a38325f393b5931c4197d01cd8d4", expires|clocks|permits)
+	PermitExtend   = define("permit_extend", "a8b3fd9ab4601a35ae94547e60f7964abdd93470", expires|clocks|permits)
 	PermitSet      = define("permit_set", "917a795b1727aa630f81e57377a5ffd385b1bdc1", expires|publishes|once|counts|tells|remembers)
 	PermitInspect  = define("permit_inspect", "12698c3acf4ea9f82fe175e6b9a2b300ca59a0ed", counts)
-	PermitFree     = define("permit_free", "ce00aac3b72fc0c98f43999489c80529689779ac", expires|publishes|permitIDs|large|counts|tells|remembers)
-	PermitSetLease = define("permit_set_lease", "1167e94ef5cec1c0242f935de0f36425e7d82031", expires|permitIDs|once|remembers)
+	PermitFree     = define("permit_free", "2ece38601168e78548c06b37f632634b0b70d815", expires|clocks|publishes|permitIDs|large|counts|tells|remembers)
+	PermitSetLease = define("permit_set_lease", "64732151c675fbb03565fd6c1a7fe6a648775bf7", expires|clocks|permitIDs|once|remembers)
 	PermitDeadline = define("permit_deadline", "767cde461577ce4e5891c2f96cbe3b0c537aa41a", permitIDs)
 
 	// Questions about the server.

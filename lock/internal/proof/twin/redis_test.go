@@ -500,13 +500,20 @@ func TestAPlaceBesideRedissonsIsItsTwins(t *testing.T) {
 }
 
 // TestTheClockOfAClientCountsForNothing where the server's clock is known. The client's clock is ten
-// leases ahead or behind.
+// leases ahead or behind. Permits go by the server's clock also without a time limit.
 func TestTheClockOfAClientCountsForNothing(t *testing.T) {
 	conn, heard := dial(t)
-	for _, ahead := range []int64{-10 * leaseUnit, 10 * leaseUnit} {
-		r := newBoth(t, conn, heard)
+	for _, client := range []struct {
+		ahead  int64
+		limits bool
+	}{{-10 * leaseUnit, true}, {10 * leaseUnit, true}, {-10 * leaseUnit, false}, {10 * leaseUnit, false}} {
+		r, ahead := newBoth(t, conn, heard), client.ahead
 		run := func(s *script.Script, keys []string, args ...string) {
-			r.run(call{script: s, keys: keys, args: args, notAfter: r.now + leaseUnit})
+			c := call{script: s, keys: keys, args: args}
+			if client.limits {
+				c.notAfter = r.now + leaseUnit
+			}
+			r.run(c)
 		}
 		in := func(leases int64) string { return strconv.FormatInt(r.now+ahead+leases*leaseUnit, 10) }
 		permit, id, taken := permits[0]+"1", "616161616161616161616161"+"00000001", keys.PermitsTaken(name)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -104,7 +105,7 @@ func run(s *server, now int64, c call, hear func(channel string) int64) (after *
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
 	}
 	x := &exec{
-		s: s.clone(now), now: now, knowsTime: c.notAfter != 0 && expires(c), isSlotLeaving: c.isSlotLeaving, keys: c.keys, args: c.args, countSubscribers: hear,
+		s: s.clone(now), now: now, knowsTime: knowsTime(c), isSlotLeaving: c.isSlotLeaving, keys: c.keys, args: c.args, countSubscribers: hear,
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -135,6 +136,12 @@ func isLate(c call, now int64) bool { return c.notAfter != 0 && now > c.notAfter
 // expires reports whether a call has a time after which it is not carried out.
 func expires(c call) bool { return c.script.Expires() }
 
+// knowsTime reports whether a script knows the server's time: from the check of its limit or, if it
+// compares times of day, from a question of its own.
+func knowsTime(c call) bool {
+	return expires(c) && (c.notAfter != 0 || strings.HasPrefix(c.script.Name(), "permit_"))
+}
+
 // onServerClock converts a time and a deadline of the client's clock to the server's clock, if the
 // script knows that clock.
 func (x *exec) onServerClock(now, deadline float64) (float64, float64) {
@@ -148,7 +155,7 @@ func (x *exec) onServerClock(now, deadline float64) (float64, float64) {
 type exec struct {
 	s                *server
 	now              int64
-	knowsTime        bool // the call has a time limit, so the script knows the server's time
+	knowsTime        bool // see the function
 	isSlotLeaving    bool // see call
 	keys, args       []string
 	countSubscribers func(channel string) int64 // how many subscribers a channel has
