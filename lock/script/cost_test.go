@@ -200,6 +200,11 @@ const (
 	refusesTime = "local time = {err = 'the clock is an argument'}"
 )
 
+// byClientsClock returns the text of a script that goes by the client's clock.
+func byClientsClock(s *script.Script) string {
+	return strings.ReplaceAll(s.Text(), asksTime, refusesTime)
+}
+
 // commands runs the script among n others. It returns how often the script called each command, and
 // how long Redis took.
 func (c cost) commands(t *testing.T, conn redis.Conn, n int) (calls map[string]int, usec int) {

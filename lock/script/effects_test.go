@@ -3,7 +3,6 @@ package script_test
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -93,7 +92,7 @@ func (c cost) effects(t *testing.T, conn redis.Conn, before string) (reply, left
 	there = eval("return redis.call('exists', unpack(KEYS))") == int64(len(names))
 	text := c.script.Text()
 	if c.hidesTime {
-		text = strings.ReplaceAll(text, asksTime, refusesTime)
+		text = byClientsClock(c.script)
 	}
 	reply = withoutTime(eval(before+text, args...))
 	left = eval(`

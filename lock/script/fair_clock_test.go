@@ -38,6 +38,49 @@ func TestAFairReleaseGoesByTheServersClock(t *testing.T) {
 	}
 }
 
+// TestAPlaceInTheQueueGoesByTheServersClock also if the call has no time limit, because the client does
+// not know that clock. A client whose clock is ahead must not sweep a waiter of Redisson's whose time is
+// not over.
+func TestAPlaceInTheQueueGoesByTheServersClock(t *testing.T) {
+	conn := fixture.Dial(t, fixture.Server(t))
+	clock, err := redis.Int64s(conn.Do("TIME"))
+	require.NoError(t, err)
+	server := clock[0] * 1000
+	queue, scores, signs := keys.FairQueue("f"), keys.FairScores("f"), keys.FairSigns("f")
+	const me, patience, grace = "c:1:1", 300_000, 116_000
+	for _, ahead := range []int64{-400_000, 400_000} {
+		client := server + ahead
+		requireSign := func(number int) {
+			t.Helper()
+			sign, err := redis.String(conn.Do("HGET", signs, me))
+			require.NoError(t, err)
+			var n int
+			var at int64
+			_, err = fmt.Sscanf(sign, "%d@%d a", &n, &at)
+			require.NoError(t, err, sign)
+			require.Equal(t, number, n)
+			require.InDelta(t, server, at, 120_000)
+		}
+		fixture.DoOn(t, conn, "FLUSHALL")
+		fixture.DoOn(t, conn, "HSET", "f", "o:1", "1")
+		fixture.DoOn(t, conn, "RPUSH", queue, "java:1")
+		fixture.DoOn(t, conn, "ZADD", scores, server+patience, "java:1")
+		args := []any{script.FairTake.Text(), 5, "f", queue, scores, signs, keys.Counter, me, 30_000, 1, client, patience}
+		fixture.DoOn(t, conn, "EVAL", append(args, "1 a", "", "", 100_000, "channel", "publish", grace, 0, 0)...)
+		line, err := redis.Strings(conn.Do("LRANGE", queue, 0, -1))
+		require.NoError(t, err)
+		require.Equal(t, []string{"java:1", me}, line, "ahead by %d ms", ahead)
+		requireSign(1)
+
+		fixture.DoOn(t, conn, "LREM", queue, 1, "java:1")
+		fixture.DoOn(t, conn, "ZREM", scores, "java:1")
+		fixture.DoOn(t, conn, "ZADD", scores, server+grace, me)
+		args = []any{script.FairSign.Text(), 4, "f", queue, scores, signs, client, patience, 100_000, grace, " a", me, 2}
+		fixture.DoOn(t, conn, "EVAL", append(args, 0)...)
+		requireSign(2)
+	}
+}
+
 // TestAFairReleaseOfManyPlacesLeavesTheOthers in their order, with the TTL of the queue. A field that is
 // named twice leaves once, and so does one that stands there twice.
 func TestAFairReleaseOfManyPlacesLeavesTheOthers(t *testing.T) {
@@ -140,7 +183,7 @@ func TestAFairWaiterWithoutAPlaceGetsOneAgain(t *testing.T) {
 	}
 	fixture.DoOn(t, conn, "RPUSH", queue, "w1", "w2")
 	for sign := 2; sign <= 3; sign++ {
-		args := append([]any{script.FairTake.Text(), 5, "x", queue, scores, signs, keys.Counter}, fairTake(fmt.Sprint(sign, " a"))...)
+		args := append([]any{byClientsClock(script.FairTake), 5, "x", queue, scores, signs, keys.Counter}, fairTake(fmt.Sprint(sign, " a"))...)
 		fixture.DoOn(t, conn, "EVAL", append(args, 0)...)
 		line, err := redis.Strings(conn.Do("LRANGE", queue, 0, -1))
 		require.NoError(t, err)
@@ -170,7 +213,7 @@ func TestAFairWaiterOfALongQueueGetsAPlaceAgain(t *testing.T) {
 			fixture.DoOn(t, conn, "HSET", signs, name, fmt.Sprintf("1@%d a", now))
 		}
 		for sign := first; sign <= 9; sign += 2 {
-			args := append([]any{script.FairTake.Text(), 5, "x", queue, scores, signs, keys.Counter}, fairTake(fmt.Sprint(sign, " a"))...)
+			args := append([]any{byClientsClock(script.FairTake), 5, "x", queue, scores, signs, keys.Counter}, fairTake(fmt.Sprint(sign, " a"))...)
 			fixture.DoOn(t, conn, "EVAL", append(args, 0)...)
 		}
 		require.EqualValues(t, 21, fixture.DoOn(t, conn, "LLEN", queue))

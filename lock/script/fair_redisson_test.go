@@ -276,7 +276,7 @@ func (f *fairStory) tryOurs(a *fairActor) bool {
 	if a.missed >= 3 {
 		dead, deadSign, a.missed = a.first, a.sign, 0
 	}
-	reply := f.run(a, script.FairTake.Text(), 5, a.field, 30_000, 1, f.now+a.skew, fairPatienceMS,
+	reply := f.run(a, byClientsClock(script.FairTake), 5, a.field, 30_000, 1, f.now+a.skew, fairPatienceMS,
 		fmt.Sprintf("%d/2000", a.signs), dead, deadSign, fairGraceMS, f.channel(), "rpush", fairGraceMS, 0, 0).([]any)
 	if reply[0] == int64(1) {
 		return true
@@ -615,7 +615,7 @@ func TestAFairWaiterKeepsTheForemostOfItsPlaces(t *testing.T) {
 	f.arrive(true).next = parked
 	take := func(field string, past ...any) {
 		args := []any{field, 30_000, 1, f.now, fairPatienceMS, "1/2000", "", "", fairGraceMS, f.channel(), "rpush", fairGraceMS, len(past)}
-		f.run(nil, script.FairTake.Text(), 5, append(append(args, past...), 0)...)
+		f.run(nil, byClientsClock(script.FairTake), 5, append(append(args, past...), 0)...)
 	}
 	take("ours:1:1")
 	take("ours:1:3", "ours:1:1") // the request with ours:1:2 is late

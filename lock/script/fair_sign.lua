@@ -9,7 +9,7 @@
 -- KEYS[2]  the queue, a list of fields
 -- KEYS[3]  how long each field may stay in the queue {field: epoch ms}
 -- KEYS[4]  signs of life of the queue's waiters, except Redisson's
--- ARGV[1]  the client's clock in epoch ms, used if the server's is unknown
+-- ARGV[1]  the client's clock in epoch ms, used if TIME is refused
 -- ARGV[2]  how long Redisson waits for the first in the queue, in ms
 -- ARGV[3]  shortest TTL of the queue after a sign of life, in ms
 -- ARGV[4]  grace: a sign of life moves the score this far ahead of the clock, in ms

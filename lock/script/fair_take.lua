@@ -30,7 +30,7 @@
 -- ARGV[1]  field of the hold, never used before by another
 -- ARGV[2]  lease in ms, at least 1
 -- ARGV[3]  least token: the client's clock, or 1, see mint.lua
--- ARGV[4]  the client's clock in epoch ms, used if the server's is unknown
+-- ARGV[4]  the client's clock in epoch ms, used if TIME is refused
 -- ARGV[5]  how long Redisson waits for the first in the queue, in ms
 -- ARGV[6]  a sign of life: a rising number and more text; "": do not enter the queue
 -- ARGV[7]  a field that has been silent at the head of the queue for too long

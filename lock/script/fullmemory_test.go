@@ -72,7 +72,7 @@ func TestFullMemoryRefusesNoReleaseAndNoExtension(t *testing.T) {
 		{script.PermitSetLease, "SET x 1", []string{taken, "result"}, []any{permit, 1_200_000, 1_000_000, 30_000}},
 	} {
 		tried[c.script.Name()] = true
-		args := redis.Args{strings.ReplaceAll(c.script.Text(), asksTime, refusesTime), len(c.keys)}.AddFlat(c.keys).AddFlat(c.args)
+		args := redis.Args{byClientsClock(c.script), len(c.keys)}.AddFlat(c.keys).AddFlat(c.args)
 		if c.script.Expires() {
 			args = args.Add(0)
 		}

@@ -3,7 +3,6 @@ package script_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -107,7 +106,7 @@ func TestAPermitTakeTellsOfFreePermits(t *testing.T) {
 			deadline = now + 1000
 		}
 		fixture.DoOn(t, conn, "ZADD", taken, deadline, "aaaaaaaaaaab\x00\x00\x00\x01", deadline, "aaaaaaaaaaab\x00\x00\x00\x02")
-		text := moving + strings.ReplaceAll(script.PermitTake.Text(), asksTime, refusesTime)
+		text := moving + byClientsClock(script.PermitTake)
 		args := append([]any{text, 2, costly, taken, "aaaaaaaaaaaa", 3, 0, now + 1000, now, "channel", "publish"}, owed...)
 		_, err := conn.Do("EVAL", append(args, 0)...)
 		require.ErrorContains(t, err, "non local key")

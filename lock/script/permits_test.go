@@ -29,7 +29,7 @@ func TestManyPermitsAreOneHold(t *testing.T) {
 				}
 				run := func(s *script.Script, names []string, args ...any) any {
 					t.Helper()
-					all := []any{change(strings.ReplaceAll(s.Text(), asksTime, refusesTime)), len(names)}
+					all := []any{change(byClientsClock(s)), len(names)}
 					for _, name := range names {
 						all = append(all, name)
 					}

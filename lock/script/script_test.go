@@ -48,7 +48,7 @@ func TestScriptsUseNoCommandWithClientTime(t *testing.T) {
 // FairRelease has no limit. The others ask if they are called without one.
 var timesOfDay = map[*script.Script]bool{
 	script.FairRelease: true, script.PermitTake: true, script.PermitExtend: true, script.PermitRenew: true, script.PermitSetLease: true,
-	script.PermitFree: true,
+	script.PermitFree: true, script.FairTake: true, script.FairSign: true,
 }
 
 // TestOnlyScriptsThatExpireAskForTheTime: other scripts would need a rule for servers that do not

@@ -139,7 +139,8 @@ func expires(c call) bool { return c.script.Expires() }
 // knowsTime reports whether a script knows the server's time: from the check of its limit or, if it
 // compares times of day, from a question of its own.
 func knowsTime(c call) bool {
-	return expires(c) && (c.notAfter != 0 || strings.HasPrefix(c.script.Name(), "permit_"))
+	sort, _, _ := strings.Cut(c.script.Name(), "_")
+	return expires(c) && (c.notAfter != 0 || sort == "permit" || sort == "fair")
 }
 
 // onServerClock converts a time and a deadline of the client's clock to the server's clock, if the
