@@ -41,9 +41,12 @@ import (
 // changes something carries a time limit. If the request arrives later than its
 // caller could have waited, the server refuses it. The time limit does not help
 // while a server's clock is being set back, after a failover to a server whose
-// clock is behind, or if the Redis user has no right to TIME. In these three
-// cases, a late request may leave a lock in Redis that nobody holds. Such a lock
-// ends with its lease.
+// clock is behind, if the Redis user has no right to TIME, or if servers with
+// different clocks answer at one address. The first requests of a connection have
+// no time limit if TIME got no answer when it was made, for example because the
+// server was busy. The client asks again a second later. In these cases, a late
+// request may leave a lock in Redis that nobody holds. Such a lock ends with its
+// lease.
 //
 // To shut down, end the work, unlock, and call Close with a deadline; see the
 // example of Close. A readiness check takes one round trip; see the example of

@@ -37,8 +37,8 @@ func (x *Held) Name() string { return x.in().Name() }
 // data, tokens continue from the server's clock (P8). So tokens also rise after
 // FLUSHALL, a restart without data, or a failover. There are two exceptions: the
 // clock was set back, or the new master's clock is behind the old master's clock
-// by more than the time between the two acquisitions. If the user has no right
-// to TIME, this client's clock is used.
+// by more than the time between the two acquisitions. If a request has no time
+// limit (see Client), this client's clock may be used.
 func (x *Held) Token() int64 { return x.in().Token() }
 
 // Permits returns the ids of a PermitSemaphore's permits. An id has 32

@@ -69,8 +69,8 @@ const (
 	day = 24 * time.Hour
 )
 
-// untimed ends the texts about a server that does not answer TIME.
-const untimed = "so requests have no time limit. A request that arrives late may leave a lock that nobody holds until its lease ends"
+// untimed ends the texts about requests without a time limit.
+const untimed = "have no time limit. A request that arrives late may leave a lock that nobody holds until its lease ends"
 
 // table is never written to.
 var table = [records]Row{
@@ -123,12 +123,12 @@ var table = [records]Row{
 		Each: []string{"server"}, Most: 1, Every: day,
 	},
 	TimeRefused: {
-		Level: slog.LevelWarn, Text: "lock: TIME is refused, " + untimed,
+		Level: slog.LevelWarn, Text: "lock: TIME is refused, so requests " + untimed,
 		Attrs: []string{"server", "error"}, Advice: "give the user the right to TIME (lock/SERVERS.md)",
 		Each: []string{"server"}, Most: 1, Every: day,
 	},
 	TimeUnanswered: {
-		Level: slog.LevelWarn, Text: "lock: TIME gets no answer, or ends the connection, " + untimed,
+		Level: slog.LevelWarn, Text: "lock: TIME gets no answer, or ends the connection, so the first requests of a connection " + untimed,
 		Attrs: []string{"server", "error"}, Advice: "let a proxy in front of the server pass TIME, or connect to Redis directly",
 		Each: []string{"server"}, Most: 1, Every: day,
 	},

@@ -11,7 +11,10 @@ import (
 // does no I/O and reads no clock. The zero Clock knows no time.
 //
 // The server is asked for its time again once a minute, with the next write,
-// and every LATE also tells it. A limit is too early only if the server's clock
+// and every LATE also tells it. If the time is not known, the server is asked
+// again after a second. If TIME got no answer when a connection was made, a
+// script asks, which passes wherever requests pass. A server that refuses the
+// question for good is not asked again. A limit is too early only if the server's clock
 // was set. If that seems to happen twice in a row, several servers answer at one
 // address. From then on the requests of the connection have no limit. After a
 // clock was set back, limits are too late by the same time, until the server is
@@ -23,6 +26,7 @@ type Clock struct {
 	lastAsked    time.Time     // when the last question was sent, answered or not
 	isKnown      bool
 	isDistrusted bool // two servers seem to answer here
+	asksByScript bool // see AskByScript
 }
 
 const (
@@ -37,8 +41,23 @@ const (
 // Asking records that the server is asked for its time now.
 func (c *Clock) Asking(now time.Time) { c.lastAsked = now }
 
+// AskByScript makes a script ask for the time instead of TIME, because the server, or a proxy
+// in front of it, does not answer TIME. The first question is due a second after now.
+func (c *Clock) AskByScript(now time.Time) { c.asksByScript, c.lastAsked = true, now }
+
+// AsksByScript reports whether AskByScript was called.
+func (c *Clock) AsksByScript() bool { return c.asksByScript }
+
+// Refused records that the server refused the question for good. A server that never told its
+// time is not asked again.
+func (c *Clock) Refused() {
+	if !c.isKnown {
+		c.lastAsked = time.Time{}
+	}
+}
+
 // Due reports whether the server must be asked for its time again. It is false
-// if it was never asked.
+// if it was never asked, and if it has refused, see Refused.
 func (c *Clock) Due(now time.Time) bool {
 	every := askEvery
 	if !c.isKnown {

@@ -90,7 +90,13 @@ func NewExchange(cfg *Config, dialed Connection) *Exchange {
 func (x *Exchange) Age() time.Duration { return time.Since(x.made) }
 
 // questions says what the connection asks before the requests of a write.
-type questions struct{ asksTime, asksProof bool }
+type questions struct {
+	asksTime, asksProof bool
+	byScript            bool // a script asks for the time, see Clock.AskByScript
+}
+
+// timeScript answers as TIME does.
+const timeScript = "return redis.pcall('time')"
 
 // isReplaced reports whether the server's epoch has ended. It is called between the stamp of requests
 // and their first byte. So every request that the old server gets has a stamp from before the end of
@@ -115,7 +121,9 @@ func (x *Exchange) Write(batch []*Request) error {
 // them.
 func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questions) {
 	st := x.clock.newStamps(now, x.cfg.Timeout)
-	if asked.asksTime = x.clock.Due(now); asked.asksTime {
+	asked.byScript = x.clock.AsksByScript()
+	// A script needs a key, so that proxies and a Cluster know where it belongs.
+	if asked.asksTime = x.clock.Due(now) && !(asked.byScript && batch[0].keys == 0); asked.asksTime {
 		x.clock.Asking(now)
 		x.inflight.add(newQuestion(timeQuestion, now))
 	}
@@ -132,7 +140,7 @@ func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questi
 // send writes the requests and questions that registerLocked has recorded.
 func (x *Exchange) send(batch []*Request, asked questions) error {
 	if asked.asksTime {
-		if err := x.batch.Command("TIME"); err != nil {
+		if err := x.askTime(batch, asked.byScript); err != nil {
 			return err
 		}
 	}
@@ -147,6 +155,14 @@ func (x *Exchange) send(batch []*Request, asked questions) error {
 		}
 	}
 	return x.batch.Flush()
+}
+
+// askTime writes the question for the server's time, which precedes batch.
+func (x *Exchange) askTime(batch []*Request, byScript bool) error {
+	if byScript {
+		return x.batch.Texts("EVAL", timeScript, "1", batch[0].args.First())
+	}
+	return x.batch.Command("TIME")
 }
 
 // Next waits for the answer to the oldest request. It has no limit, and ends when the connection is
@@ -229,6 +245,10 @@ func (x *Exchange) handleQuestion(r *Request, ofAsking bool, reply resp.Reply, r
 	case r.question == timeQuestion:
 		if server, err := TimeOf(reply.Any(), refusal); err == nil {
 			x.sample(r.answer.Stamp, server, 0)
+		} else if Definite(refusal) {
+			x.mu.Lock()
+			x.clock.Refused()
+			x.mu.Unlock()
 		}
 		return true, nil
 	}

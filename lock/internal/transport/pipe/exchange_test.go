@@ -58,6 +58,11 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 		}
 		x := NewExchange(cfg, Connection{Conn: conn})
 		x.clock.Asking(now)
+		question := "TIME"
+		if rapid.Bool().Draw(t, "a script asks for the time") {
+			question = "EVAL"
+			x.clock.AskByScript(now)
+		}
 		x.clock.Sample(now, now, now, 0)
 		var requests Requests
 		var inflight []any  // requests, and the answers to questions before them
@@ -70,7 +75,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 			require.NoError(t, x.send(batch, asked))
 			var want []string
 			if asked.asksTime {
-				want = append(want, "TIME")
+				want = append(want, question)
 				inflight = append(inflight, []any{[]byte(fmt.Sprint(now.Unix())), []byte(fmt.Sprint(now.Nanosecond() / 1000))})
 			}
 			if asked.asksProof {

@@ -316,6 +316,48 @@ func TestOneBusyAnswerToTIMEIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// TestAConnectionThatDidNotAskForTheTimeAsksByAScript: TIME got no answer on another connection, so this one
+// did not send it when it was made. Requests have limits from the first answer on, and the script asks once
+// a minute then. It is not sent again if it is refused for good, but if the server was busy.
+func TestAConnectionThatDidNotAskForTheTimeAsksByAScript(t *testing.T) {
+	for refusal, times := range map[string][]int{
+		"": {1, 2}, "-NOPERM no\r\n": {1, 1}, "-ERR unknown command\r\n": {1, 1}, "-BUSY a script runs\r\n": {2, 3},
+	} {
+		inTime(t, func(t *testing.T, b *harness, srv *timed) {
+			b.srv.clock = pipe.Clock{}
+			b.srv.clock.AskByScript(time.Now())
+			var asked atomic.Int32
+			var key atomic.Value
+			b.srv.answer = func(command []string) string {
+				switch {
+				case command[0] == "TIME":
+					return hangUp
+				case command[0] != "EVAL" || command[1] != "return redis.pcall('time')":
+					return srv.answer(command)
+				}
+				asked.Add(1)
+				if key.Store(strings.Join(command[2:], " ")); refusal != "" {
+					return refusal
+				}
+				return srv.answer([]string{"TIME"})
+			}
+			b.requireYes(1)
+			require.Zero(t, asked.Load())
+			time.Sleep(2 * time.Second)
+			b.requireYes(2) // asks before it
+			time.Sleep(2 * time.Second)
+			b.requireYes(3)
+			require.EqualValues(t, times[0], asked.Load(), refusal)
+			require.Equal(t, "1 m", key.Load(), "the key of the request behind it")
+			require.Zero(t, srv.seen()[1])
+			require.Equal(t, refusal == "", srv.seen()[2] != 0, refusal)
+			time.Sleep(time.Minute)
+			b.requireYes(4)
+			require.EqualValues(t, times[1], asked.Load(), refusal)
+		})
+	}
+}
+
 // TestALateAnswerThatTravelsForLongMakesNoLimitTooEarly: the server read its clock when the request
 // arrived, at the earliest when it was sent.
 func TestALateAnswerThatTravelsForLongMakesNoLimitTooEarly(t *testing.T) {

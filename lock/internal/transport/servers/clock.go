@@ -18,6 +18,7 @@ type clock struct {
 	mu          sync.Mutex // guards the fields below; never held during I/O
 	last        pipe.Clock // what the last connection that asked has found out
 	silentSince time.Time  // when the server last did not tell its time; zero if it told its time since
+	hasRefused  bool       // at silentSince it refused, or answered with no time
 	pingsFirst  bool       // the next question for the time comes behind a PING, because the last one got no answer in time
 	hasEnded    bool       // the last connection ended before it answered PING, so the next one is sent PING first
 }
@@ -27,7 +28,8 @@ const askAgain = time.Minute
 
 // DialTimed is Dial, but the connection knows the server's clock, if the server tells its
 // time. A server that refuses the question, ends two connections because of it, or does not
-// answer it twice, is not asked again for a minute. The first time without an answer fails
+// answer it twice, is not asked again for a minute. If it did not refuse, a script asks for the time
+// over the connection a second later, see pipe.Clock. The first time without an answer fails
 // the dial, because a server that hangs does not answer either. A server that requires a
 // password also fails the dial, because its error to a request with many arguments would
 // not say that. So does a server that turns the connection away.
@@ -68,6 +70,9 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		server, err := pipe.TimeOf(asked.reply, failed)
 		switch {
 		case asked.isSkipped && failed == nil:
+			if !asked.isRefused {
+				dialed.Clock.AskByScript(time.Now()) // TIME itself might end this connection too
+			}
 			return dialed, nil
 		case err == nil:
 			dialed.Clock.Asking(asked.sent)
@@ -105,6 +110,7 @@ type timeReply struct {
 	sent         time.Time // when TIME was sent; zero if it was not
 	err          error
 	isSkipped    bool // TIME was left out, because the server does not tell its time
+	isRefused    bool // the server refused TIME before, so it was left out
 	isUnanswered bool // only the question got no answer
 	isSlow       bool // the server was also slow to answer PING
 }
@@ -117,6 +123,7 @@ func (s *Server) askTime(ctx context.Context, conn redis.Conn, hasEnded bool) (a
 	within := ctx
 	s.clock.mu.Lock()
 	a.isSkipped, hasEnded = s.clock.isSilentLocked(), hasEnded || s.clock.hasEnded
+	a.isRefused = a.isSkipped && s.clock.hasRefused
 	wasSlow := s.clock.pingsFirst
 	s.clock.mu.Unlock()
 	if hasEnded || a.isSkipped || wasSlow {
@@ -193,11 +200,11 @@ func (c *clock) setMustPingFirst(must bool) {
 	c.pingsFirst = must
 }
 
-// noteSilence records that the server does not tell its time.
-func (c *clock) noteSilence() {
+// noteSilence records that the server does not tell its time, and whether it refused.
+func (c *clock) noteSilence(hasRefused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silentSince = time.Now()
+	c.silentSince, c.hasRefused = time.Now(), hasRefused
 }
 
 // noteEnd records that a connection ended before it answered PING. So the server, or the way to it, has
@@ -209,11 +216,11 @@ func (c *clock) noteEnd() {
 }
 
 func (s *Server) warnRefused(err error) {
-	s.clock.noteSilence()
+	s.clock.noteSilence(true)
 	s.router.cfg.Logger.Log(record.TimeRefused, s.Address(), err)
 }
 
 func (s *Server) warnUnanswered(err error) {
-	s.clock.noteSilence()
+	s.clock.noteSilence(false)
 	s.router.cfg.Logger.Log(record.TimeUnanswered, s.Address(), err)
 }

@@ -95,9 +95,10 @@ func TestANewConnectionKnowsTheClockOfNow(t *testing.T) {
 
 // proxy stands before a server. It counts the questions.
 type proxy struct {
-	refuses atomic.Bool  // no connection can be made
-	endsAll atomic.Bool  // each command ends its connection
-	slow    atomic.Int64 // how long each answer takes after the first one of a connection
+	refuses     atomic.Bool  // no connection can be made
+	endsAll     atomic.Bool  // each command ends its connection
+	forbidsTime atomic.Bool  // TIME is answered with an error
+	slow        atomic.Int64 // how long each answer takes after the first one of a connection
 
 	mu    sync.Mutex      // guards what follows
 	ends  map[string]bool // the commands that end their connection, INFO with its argument
@@ -138,6 +139,9 @@ func (c *proxied) Send(command string, args ...any) error {
 	c.proxy.mu.Unlock()
 	if isEnded {
 		return c.Close()
+	}
+	if command == "TIME" && c.proxy.forbidsTime.Load() {
+		command = "FORBIDDEN"
 	}
 	return c.ConnWithTimeout.Send(command, args...)
 }
@@ -197,6 +201,26 @@ func (f *fixture) isTimed() bool {
 	require.NoError(f.t, c.Conn.Close())
 	_, _, ok := c.Clock.Offset()
 	return ok
+}
+
+// TestAConnectionAsksLaterIfTIMEGotNoAnswer, by a script, because TIME would end it. If TIME is refused, it
+// never asks.
+func TestAConnectionAsksLaterIfTIMEGotNoAnswer(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		proxying(t, func(t *testing.T, f *fixture, p *proxy) {
+			if !refused {
+				p.setEnds("TIME")
+			}
+			p.forbidsTime.Store(refused)
+			for range 2 {
+				c, err := f.router.Server("any").DialTimed(t.Context(), dialing.NewBound(1))
+				require.NoError(t, err)
+				require.Equal(t, !refused, c.Clock.AsksByScript())
+				require.Equal(t, !refused, c.Clock.Due(time.Now().Add(time.Second)))
+				require.NoError(t, c.Conn.Close())
+			}
+		})
+	}
 }
 
 // TestAServerThatReplacesAnotherIsAskedAnew what the other one did not answer.
