@@ -446,6 +446,13 @@ var bugs = []bug{
 		tests:  []tests{ofCluster},
 	},
 	{
+		name: "time-is-never-asked-later", file: "lock/internal/transport/servers/clock.go",
+		breaks: "a connection that was made while TIME got no answer has no time limits for as long as it lives",
+		before: "if !asked.isRefused {\n",
+		after:  "if false {\n",
+		tests:  []tests{{pkg: "./lock/internal/transport/servers", run: "^TestAConnectionAsksLaterIfTIMEGotNoAnswer$"}},
+	},
+	{
 		name: "redirections-open-any-number-of-servers", file: "lock/internal/transport/servers/router.go",
 		breaks: "a server that names another address each time costs a server for each",
 		before: "|| !named && r.unnamed >= MostUnnamed",
@@ -561,6 +568,13 @@ var bugs = []bug{
 		before: "return part{Hold: b.Hold, Drift: drift(lease),",
 		after:  "_ = lease\n\treturn part{Hold: b.Hold, Drift: 0,",
 		tests:  []tests{{pkg: "./lock", run: "^TestARedLockIsTrustedForLessThanItsMembers$"}},
+	},
+	{
+		name: "permits-go-by-the-clients-clock", file: "lock/script/clock.lua",
+		breaks: "a client whose clock is ahead, and that does not know the server's, frees the live permits of others",
+		before: "if not clock then\n",
+		after:  "if false then\n",
+		tests:  []tests{{pkg: "./lock/script", run: "^TestPermitsGoByTheServersClock$"}},
 	},
 	{
 		name: "force-touches-what-it-has-deleted", file: "lock/script/force.lua",
