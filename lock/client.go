@@ -136,7 +136,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	}
 	c.watchdog = watchdog
 	to.Lease, to.IOTimeout, to.Connections = cfg.Lease, cfg.IOTimeout, cfg.Connections
-	to.ProveEvery = max(cfg.MaxPoll/2, minProveInterval)
+	to.CheckMasterEvery = max(cfg.MaxPoll/2, minProveInterval)
 	if to.Topology != nil {
 		to.DialTimeout = to.Topology.Traits().DialTimeout
 	}

@@ -269,7 +269,7 @@ func (c *Client) askTimes(ctx context.Context, most int, op, name string, call w
 // brokeOff reports whether a connection failed before the answer came, and the caller still waits.
 func brokeOff(a pipe.Answer) bool {
 	_, reply := a.Err.(redis.Error)
-	return a.Err != nil && !reply && !a.Left && !a.Stamp.IsZero() && !errors.Is(a.Err, ErrClosed)
+	return a.Err != nil && !reply && !a.IsAbandoned && !a.Stamp.IsZero() && !errors.Is(a.Err, ErrClosed)
 }
 
 // confirmHolds asks Redis about the holds of this client that ForceUnlock may have deleted. A field tells

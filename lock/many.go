@@ -108,7 +108,7 @@ func (c *Client) TTLMany(ctx context.Context, names []string) ([]time.Duration, 
 		case <-ctx.Done():
 			for i, name := range names {
 				if i >= next || asked[i] {
-					_, errs[i] = c.readTTL(ctx, name, pipe.Answer{Err: wait.Ended(ctx), Left: true})
+					_, errs[i] = c.readTTL(ctx, name, pipe.Answer{Err: wait.Ended(ctx), IsAbandoned: true})
 				}
 			}
 			return ttls, errs

@@ -41,7 +41,7 @@ var bugs = []bug{
 	{
 		name: "left-attempt-is-kept", file: "lock/internal/engine/hold/claim.go",
 		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",
-		before: "\tcase mayStillRun(o, a):\n\t\tc.releaseUnconfirmed(a.Open)\n",
+		before: "\tcase mayStillRun(o, a):\n\t\tc.releaseUnconfirmed(a.MayRunUntil)\n",
 		after:  "\tcase mayStillRun(o, a):\n\t\treturn false\n",
 		tests:  []tests{{pkg: "./lock/internal/engine/hold", run: "^TestAnAcquisitionWhoseCallerHasNothingIsGivenBack$"}},
 	},
@@ -97,8 +97,8 @@ var bugs = []bug{
 	{
 		name: "fair-kept-field-is-an-orphan", file: "lock/internal/engine/hold/fair.go",
 		breaks: "a field that a waiter of a FairMutex kept after an unknown answer is released while it is held",
-		before: "\t\tans.Open, p.open = p.open, time.Time{} //",
-		after:  "\t\tif !p.open.IsZero() {\n\t\t\tc.releaseUnconfirmed(p.open)\n\t\t}\n\t\tans.Open, p.open = p.open, time.Time{} //",
+		before: "\t\tans.MayRunUntil, p.mayRunUntil = p.mayRunUntil, time.Time{} //",
+		after:  "\t\tif !p.mayRunUntil.IsZero() {\n\t\t\tc.releaseUnconfirmed(p.mayRunUntil)\n\t\t}\n\t\tans.MayRunUntil, p.mayRunUntil = p.mayRunUntil, time.Time{} //",
 		tests:  []tests{{pkg: "./lock/internal/proof/simulation", run: "^TestAFieldThatAFairWaiterKeptIsNoOrphanWhileItIsHeld$"}},
 	},
 	{
@@ -174,14 +174,14 @@ var bugs = []bug{
 	{
 		name: "open-request-is-forgotten", file: "lock/internal/engine/hold/turn.go",
 		breaks: "a request of a hold is sent although the one before may still run",
-		before: "\th.open = max(h.open, uint32(time.Duration(h.engine.Table.Instant(until))/openUnit)+1)\n",
+		before: "\th.mayRunUntil = max(h.mayRunUntil, uint32(time.Duration(h.engine.Table.Instant(until))/mayRunUnit)+1)\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/engine/hold", run: "^TestARequestWaitsForOneThatMayStillRun$"}},
 	},
 	{
 		name: "fair-copy-after-the-release-is-not-owed", file: "lock/internal/engine/hold/unlock.go",
 		breaks: "a request of a fair waiter that comes after its hold was released takes the lock for nobody",
-		before: "\tif h.kind == Fair && h.openFor() > 0 {\n\t\th.releaseLater()\n\t}\n",
+		before: "\tif h.kind == Fair && h.mayRunFor() > 0 {\n\t\th.releaseLater()\n\t}\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/proof/simulation", run: "^TestACopyThatTakesAFairLockAfterItsReleaseIsGivenBack$"}},
 	},
@@ -390,17 +390,17 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestARequestThatWasPostedIsNotOvertaken$"}},
 	},
 	{
-		name: "replica-is-not-asked", file: "lock/internal/transport/pipe/proof.go",
+		name: "replica-is-not-asked", file: "lock/internal/transport/pipe/mastercheck.go",
 		breaks: "a client that only waits believes an old master, which is a replica now, until the lease ends there",
-		before: "if cfg.ProveEvery == 0 ||",
-		after:  "if cfg.ProveEvery >= 0 ||",
+		before: "if cfg.CheckMasterEvery == 0 ||",
+		after:  "if cfg.CheckMasterEvery >= 0 ||",
 		tests:  []tests{ofOneName},
 	},
 	{
 		name: "ask-without-asking", file: "lock/internal/transport/pipe/verdict.go",
 		breaks: "a request that is redirected by ASK is sent without ASKING",
-		before: "r.asking, r.askingAnswered = to.Ask, false",
-		after:  "r.asking, r.askingAnswered = false, false",
+		before: "r.needsAsking, r.askingAnswered = to.Ask, false",
+		after:  "r.needsAsking, r.askingAnswered = false, false",
 		tests:  []tests{ofCluster},
 	},
 	{

@@ -42,11 +42,11 @@ func (a *attempt) try(ctx context.Context, call wire.Call, answered func(o wire.
 		return wire.Outcome{Result: wire.Closed}
 	}
 	ans := a.send(ctx, call, a.lateHandler(wire.ReadAcquire, answered))
-	if !ans.Left {
+	if !ans.IsAbandoned {
 		defer a.engine.Orphans.End()
 	}
 	o := a.engine.read("acquire", ans, wire.ReadAcquire)
-	if answered != nil && !ans.Left {
+	if answered != nil && !ans.IsAbandoned {
 		answered(o, ans, false)
 	}
 	if o.Result != wire.Granted {
@@ -98,7 +98,7 @@ func (a *attempt) failTry(o wire.Outcome, ans pipe.Answer) wire.Outcome {
 func (a *attempt) grant(ctx context.Context, ans pipe.Answer, o wire.Outcome) wire.Outcome {
 	k := a.engine
 	if ans.Acks < k.cfg.Replicas {
-		a.undo(ctx, ans.Open)
+		a.undo(ctx, ans.MayRunUntil)
 		return wire.Outcome{Result: wire.NotReplicated, Wanted: int64(k.cfg.Replicas), Taken: int64(ans.Acks)}
 	}
 	var r *run
@@ -109,22 +109,22 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, o wire.Outcome) wi
 	if !a.Kind.Exclusive() {
 		h.token = 0 // none was minted
 	}
-	if !ans.Open.IsZero() {
-		h.noteOpenUntil(ans.Open)
+	if !ans.MayRunUntil.IsZero() {
+		h.noteMayRunUntil(ans.MayRunUntil)
 	}
 	err := k.keep(h, a.lane, leased, renewal.Terms{
 		Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed, MaxHoldEnd: a.MaxHoldEnd,
 	})
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && wait.Closed(k.cfg.Closing):
-		a.retire(ans.Open)
+		a.retire(ans.MayRunUntil)
 		return wire.Outcome{Result: wire.Closed}
 	case err != nil: // the answer came after the hold was no longer safe, or after its server was retired
-		a.retire(ans.Open)
+		a.retire(ans.MayRunUntil)
 		return wire.Outcome{Result: wire.Unknown, Op: "acquire", Cause: err}
 	case !k.Table.Adopt(h, a.waiter):
 		h.lease.Release()
-		a.retire(ans.Open)
+		a.retire(ans.MayRunUntil)
 		return wire.Outcome{Result: wire.Closed}
 	}
 	a.held = h.firstHeld(a.Renewed)

@@ -90,7 +90,7 @@ func (k *Engine) Outcome(op string, a pipe.Answer) wire.Outcome {
 // it later. The outcome of a read is unknown in any case.
 func isNotSent(op string, a pipe.Answer) bool {
 	var reply redis.Error // with which a dial ended
-	return a.Stamp.IsZero() && !a.Left && !errors.As(a.Err, &reply) &&
+	return a.Stamp.IsZero() && !a.IsAbandoned && !errors.As(a.Err, &reply) &&
 		slices.Contains([]string{"acquire", "drain", "reenter", "guard", "force"}, op)
 }
 

@@ -27,7 +27,7 @@ func (c claim) releaseIfTaken(o wire.Outcome, a pipe.Answer) (owed bool) {
 	case o.Result == wire.Granted || a.Taken:
 		c.releaseLater()
 	case mayStillRun(o, a):
-		c.releaseUnconfirmed(a.Open)
+		c.releaseUnconfirmed(a.MayRunUntil)
 	case mayHaveRun(o, a):
 		// Redis has refused it, perhaps halfway. One release is enough, but the next attempts must name
 		// the field: with full memory, Redis lets them write only if they have removed something.
@@ -76,7 +76,7 @@ func (c claim) newOrphan() orphans.Field {
 func (h *Hold) releaseLater() {
 	lease := max(time.Until(h.lease.Deadline())+h.engine.cfg.Watchdog.Config().Margin+h.engine.cfg.IOTimeout, h.engine.cfg.Lease, h.longestLease())
 	c := claim{h.engine, h.kind, h.name, h.field(), lease}
-	if open := h.openFor(); h.kind == Fair && open > 0 {
+	if open := h.mayRunFor(); h.kind == Fair && open > 0 {
 		c.releaseUnconfirmed(time.Now().Add(open))
 		return
 	}

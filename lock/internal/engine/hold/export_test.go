@@ -44,7 +44,7 @@ func BeginUnlock(x *Held) (end func()) {
 }
 
 // NoteOpenUntil records that an earlier request of x's hold may be carried out until then.
-func NoteOpenUntil(x *Held, until time.Time) { x.h.noteOpenUntil(until) }
+func NoteOpenUntil(x *Held, until time.Time) { x.h.noteMayRunUntil(until) }
 
 // EndLease ends the lease of x's hold, but calls no callback of the watchdog.
 func EndLease(x *Held) { x.h.lease.Release() }

@@ -22,15 +22,15 @@ import (
 // owed when it ends. Only a request without a time limit makes the waiter take a new field.
 type fairPlace struct {
 	attempt
-	line    *fairLine       // nil for a call that does not wait
-	answers chan fairAnswer // from line
-	past    []string        // fields that it had before, whose requests have no time limit: it takes their place
-	sent    bool            // it may stand in the queue
-	took    bool            // its field is the hold's
-	open    time.Time       // until when an unanswered fair_take with its field may still be carried out; zero if none may
-	unknown bool            // the last request was not answered
-	signs   uint64          // how many signs of life it has given
-	queue   wire.FairQueue  // as last answered
+	line        *fairLine       // nil for a call that does not wait
+	answers     chan fairAnswer // from line
+	past        []string        // fields that it had before, whose requests have no time limit: it takes their place
+	sent        bool            // it may stand in the queue
+	took        bool            // its field is the hold's
+	mayRunUntil time.Time       // until when an unanswered fair_take with its field may still be carried out; zero if none may
+	unknown     bool            // the last request was not answered
+	signs       uint64          // how many signs of life it has given
+	queue       wire.FairQueue  // as last answered
 }
 
 var _ locktable.Acquisition[*Hold] = (*fairPlace)(nil)
@@ -89,7 +89,7 @@ func (p *fairPlace) onlySigns() bool {
 // end gives up what p may have in Redis, but for the field of its hold.
 func (p *fairPlace) end() {
 	if !p.took && p.sent {
-		p.releaseLater(p.open)
+		p.releaseLater(p.mayRunUntil)
 	}
 	p.settle()
 }
@@ -117,14 +117,14 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) wire.Outcome
 			c.releaseLater()
 		}
 	})
-	if !ans.Left {
+	if !ans.IsAbandoned {
 		defer k.Orphans.End()
 	}
 	o, queue := k.readFair(ans)
 	switch {
 	case o.Result == wire.Granted:
 		p.settle()
-		ans.Open, p.open = p.open, time.Time{} // if it is not granted after all, p has another field
+		ans.MayRunUntil, p.mayRunUntil = p.mayRunUntil, time.Time{} // if it is not granted after all, p has another field
 		return p.grant(ctx, ans, o)
 	case o.Result == wire.Refused:
 		p.settle()
@@ -152,15 +152,15 @@ func (k *Engine) readFair(a pipe.Answer) (wire.Outcome, wire.FairQueue) {
 func (p *fairPlace) keep(ans pipe.Answer) {
 	_, said := ans.Err.(redis.Error)
 	switch {
-	case ans.Open.After(p.open):
-		p.open = ans.Open
-	case ans.Open.IsZero() && ans.Err != nil && !said:
+	case ans.MayRunUntil.After(p.mayRunUntil):
+		p.mayRunUntil = ans.MayRunUntil
+	case ans.MayRunUntil.IsZero() && ans.Err != nil && !said:
 		p.past = append(p.past, p.field())
 		if len(p.past) > orphans.MaxFieldsToRemove {
 			p.pastClaim(p.past[0]).releaseUnconfirmed(time.Time{})
 			p.past = p.past[1:]
 		}
-		p.open = time.Time{}
+		p.mayRunUntil = time.Time{}
 		p.newField()
 	}
 }

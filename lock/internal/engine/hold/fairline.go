@@ -41,7 +41,7 @@ type fairLine struct {
 	// the first in the queue, as last seen
 	first, sign string
 	missed      int       // periods that its sign names, in which it stayed the same
-	seen        time.Time // when the last of these ended; zero: with the next answer
+	seen        time.Time // when the last of these ended; zero: counting restarts at the next answer
 }
 
 // fairAsk is a waiter's part of a request.
@@ -98,7 +98,7 @@ func (l *fairLine) ask(ctx context.Context, place wire.FairPlace, answer chan fa
 	case a := <-answer:
 		return a
 	case <-ctx.Done():
-		return fairAnswer{outcome: l.engine.Outcome("acquire", pipe.Answer{Err: wait.Ended(ctx), Left: true})}
+		return fairAnswer{outcome: l.engine.Outcome("acquire", pipe.Answer{Err: wait.Ended(ctx), IsAbandoned: true})}
 	}
 }
 

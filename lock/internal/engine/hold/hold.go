@@ -40,7 +40,7 @@ type Hold struct {
 	mu               sync.Mutex
 	count            int32  // Helds not yet unlocked
 	renewing         int32  // those of them that need renewal
-	open             uint32 // until when a request of it may still be carried out, see noteOpen; 0 if none may
+	mayRunUntil      uint32 // until when a request of it may still be carried out, see noteMayRun; 0 if none may
 	ends             *ends  // nil if no Held gave out a channel or a context, and it is not lost
 
 	first Held // of the acquisition; each re-entry has another Held
@@ -90,7 +90,7 @@ const (
 
 // The flags of a hold.
 const (
-	asked          uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
+	needsAsking    uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
 	leaving                           // the last Unlock has begun; no re-entry any more; set under mu
 	returned                          // a call has returned with it, so the hooks are told of it
 	reportable                        // see MarkReportable
@@ -266,12 +266,12 @@ func (h *Hold) Weight() int {
 // Touch implements renewer.Owner.
 func (h *Hold) Touch() byte { return h.name[0] + h.owner.Text[0] }
 
-// Asked implements renewer.Owner.
-func (h *Hold) Asked() bool { return h.has(asked) }
+// NeedsAsking implements renewer.Owner.
+func (h *Hold) NeedsAsking() bool { return h.has(needsAsking) }
 
 // MoveTo implements renewer.Owner.
 func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
-	h.setFlag(asked, asking)
+	h.setFlag(needsAsking, asking)
 	h.lease.Move(lane)
 }
 

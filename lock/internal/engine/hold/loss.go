@@ -17,7 +17,7 @@ func (l loss) forget() {
 	// What Close leaves to its TTL is not released, because its holder may still work.
 	late := h.has(unsure) && (l.why != renewal.Closed || !wait.Closed(h.engine.cfg.Closing))
 	if h.kind == Fair && h.has(closed) { // Close has released it, as Unlock does
-		late = late || h.openFor() > 0
+		late = late || h.mayRunFor() > 0
 	}
 	if longer || late || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
 		h.releaseLater()

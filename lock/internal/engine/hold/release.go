@@ -19,11 +19,11 @@ import (
 
 // endAnswer is the answer to the end of a hold.
 type endAnswer struct {
-	answered bool         // by Redis, but not with a refusal that should pass
-	gone     bool         // neither the hold nor its successor was there
-	denied   bool         // Redis refused a hand-over, and changed nothing; a plain release may still succeed
-	resent   bool         // an earlier request went unanswered
-	open     orphans.Open // until when such a request may still be carried out
+	answered bool                       // by Redis, but not with a refusal that should pass
+	gone     bool                       // neither the hold nor its successor was there
+	denied   bool                       // Redis refused a hand-over, and changed nothing; a plain release may still succeed
+	resent   bool                       // an earlier request went unanswered
+	open     orphans.UnansweredRequests // until when such a request may still be carried out
 }
 
 // handOverOrRelease ends h on Redis. The caller has already released its lease. h is handed
@@ -104,7 +104,7 @@ func (k *Engine) handOver(ctx context.Context, h *Hold, n succession, m listenin
 	if ans.Err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
 			r.denied = true
-		} else if !ans.Left || r.open.Written { // late handles a last request that was left
+		} else if !ans.IsAbandoned || r.open.Written { // late handles a last request that was left
 			c.releaseUnconfirmed(r.open.Until())
 		}
 		return r, 0, 0, o

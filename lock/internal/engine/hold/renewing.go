@@ -86,8 +86,8 @@ func (k *Engine) place(h *Hold) {
 	switch {
 	case l == nil:
 	case h.lease.Lane() == l.RenewalLane():
-		h.setFlag(asked, false) // the slot has arrived
-	case !h.has(asked):
+		h.setFlag(needsAsking, false) // the slot has arrived
+	case !h.has(needsAsking):
 		if h.lease.Move(l.RenewalLane()) {
 			l.Open()
 			h.lease.Verify()

@@ -114,7 +114,7 @@ func (h *Hold) planHandOver() succession {
 func (k *Engine) handOverInMemory(h *Hold, n succession) bool {
 	next, leased := n.attempt.newHold(h.run(), k.seqs.Add(1), n.token)
 	next.first.begin(next, true)
-	next.setFlag(asked, h.has(asked))
+	next.setFlag(needsAsking, h.has(needsAsking))
 	if !h.lease.Pass(&next.lease, leased) {
 		return false
 	}

@@ -77,8 +77,8 @@ func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {
 // rwAcquire is a call such as Lock of the reader or the writer of a RWMutex.
 type rwAcquire struct {
 	attempt
-	writer string       // of a writer that waits: its name among the waiting writers, see RWMutex
-	open   orphans.Open // until when requests that were not answered may still announce it there
+	writer string                     // of a writer that waits: its name among the waiting writers, see RWMutex
+	open   orphans.UnansweredRequests // until when requests that were not answered may still announce it there
 }
 
 func (x *rwAcquire) take(ctx context.Context) (held *Held, waited bool, err error) {
@@ -86,7 +86,7 @@ func (x *rwAcquire) take(ctx context.Context) (held *Held, waited bool, err erro
 	if x.open.Written {
 		x.withdraw(x.open)
 	} else if x.writer != "" && (held == nil || held.h.seq != x.seq) { // a re-entry's script knows nothing of writers
-		x.withdraw(orphans.Open{})
+		x.withdraw(orphans.UnansweredRequests{})
 	}
 	return held, waited, err
 }
@@ -110,7 +110,7 @@ func (x *rwAcquire) Try(ctx context.Context) wire.Outcome {
 // withdrawn. With Config.Replicas the withdrawal used another connection, so this request may have
 // announced the writer after it.
 func (x *rwAcquire) announced(o wire.Outcome, ans pipe.Answer, left bool) {
-	var late orphans.Open
+	var late orphans.UnansweredRequests
 	open := &x.open
 	if left {
 		open = &late // take may be using the other
@@ -147,7 +147,7 @@ func (x *rwAcquire) write(field string) wire.Call {
 func (x *rwAcquire) RefuseDeadlock(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Upgrade} }
 
 // withdraw tells readers that the writer no longer waits. Requests of open may still announce it.
-func (x *rwAcquire) withdraw(open orphans.Open) {
+func (x *rwAcquire) withdraw(open orphans.UnansweredRequests) {
 	k, call, lasts := x.engine, wire.Withdraw(x.Name, x.writer, x.engine.Publisher(x.Name)), announcement(&x.engine.cfg)
 	if open.Written {
 		k.Orphans.AddUnanswered(orphans.Field{Name: x.Name, Lease: lasts, Release: call}, open.Until())
@@ -189,7 +189,7 @@ func (x *permitAcquire) Try(ctx context.Context) wire.Outcome {
 	ans := x.send(ctx, wire.PermitTake{
 		Name: x.Name, IDs: ids.Text, N: n, Fewer: x.Fewer, Lease: x.Lease, Now: began, Publish: k.Network.Publisher(x.Name),
 	}.Call(), x.lateHandler(wire.ReadPermits, nil))
-	if !ans.Left {
+	if !ans.IsAbandoned {
 		defer k.Orphans.End()
 	}
 	o := k.read("acquire", ans, wire.ReadPermits)

@@ -32,7 +32,7 @@ func (h *Hold) enter(ctx context.Context) error {
 		if err != nil {
 			return &busyError{err}
 		}
-		left := h.openFor()
+		left := h.mayRunFor()
 		if left <= 0 {
 			return nil
 		}
@@ -47,7 +47,7 @@ func (h *Hold) enter(ctx context.Context) error {
 func (h *Hold) enterNow() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.isTurnTaken || h.openForLocked() > 0 {
+	if h.isTurnTaken || h.mayRunForLocked() > 0 {
 		return false
 	}
 	h.isTurnTaken = true
@@ -79,21 +79,21 @@ func (h *Hold) enterReleaseLocked(ctx context.Context) error {
 // send sends a script in the hold's turn.
 func (h *Hold) send(ctx context.Context, call wire.Call) pipe.Answer {
 	a := h.engine.Network.Send(ctx, h.name, call, h.answeredLate)
-	h.noteOpen(a)
+	h.noteMayRun(a)
 	return a
 }
 
 // answeredLate gets the answer to a request whose caller has left. The turn has lasted until now.
 func (h *Hold) answeredLate(a pipe.Answer) {
 	h.setFlag(unsure, true) // its caller, which may be slow, does not look at the answer
-	h.noteOpen(a)
+	h.noteMayRun(a)
 	h.endTurn()
 }
 
 // leave ends the turn whose last answer was a. If the caller has left its request, the
 // turn lasts until that is answered.
 func (h *Hold) leave(a pipe.Answer) {
-	if !a.Left {
+	if !a.IsAbandoned {
 		h.endTurn()
 	}
 }
@@ -114,44 +114,44 @@ func (h *Hold) endTurnLocked() {
 	}
 }
 
-// openUnit is the unit of Hold.open, which counts since the table was made. So 4 bytes last 13 years.
-const openUnit = 100 * time.Millisecond
+// mayRunUnit is the unit of Hold.mayRunUntil, which counts since the table was made. So 4 bytes last 13 years.
+const mayRunUnit = 100 * time.Millisecond
 
-// noteOpen records whether a request that ended with this answer may still be carried out,
+// noteMayRun records whether a request that ended with this answer may still be carried out,
 // and for how long.
-func (h *Hold) noteOpen(a pipe.Answer) {
-	if _, answered := a.Err.(redis.Error); a.Err == nil || answered || a.Stamp.IsZero() && !a.Left {
+func (h *Hold) noteMayRun(a pipe.Answer) {
+	if _, answered := a.Err.(redis.Error); a.Err == nil || answered || a.Stamp.IsZero() && !a.IsAbandoned {
 		return
 	}
-	h.noteOpenUntil(a.Open)
+	h.noteMayRunUntil(a.MayRunUntil)
 }
 
-// noteOpenUntil records that a request of h may still be carried out until then. If until is zero,
+// noteMayRunUntil records that a request of h may still be carried out until then. If until is zero,
 // that time is not known.
-func (h *Hold) noteOpenUntil(until time.Time) {
+func (h *Hold) noteMayRunUntil(until time.Time) {
 	h.setFlag(unsure, true)
 	if until.IsZero() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = max(h.open, uint32(time.Duration(h.engine.Table.Instant(until))/openUnit)+1)
+	h.mayRunUntil = max(h.mayRunUntil, uint32(time.Duration(h.engine.Table.Instant(until))/mayRunUnit)+1)
 }
 
-// openFor is how long a request of the hold may still be carried out.
-func (h *Hold) openFor() time.Duration {
+// mayRunFor is how long a request of the hold may still be carried out.
+func (h *Hold) mayRunFor() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.openForLocked()
+	return h.mayRunForLocked()
 }
 
-func (h *Hold) openForLocked() time.Duration {
-	if h.open == 0 {
+func (h *Hold) mayRunForLocked() time.Duration {
+	if h.mayRunUntil == 0 {
 		return 0
 	}
-	left := time.Duration(h.open)*openUnit - time.Duration(h.engine.Table.Now())
+	left := time.Duration(h.mayRunUntil)*mayRunUnit - time.Duration(h.engine.Table.Now())
 	if left <= 0 {
-		h.open = 0
+		h.mayRunUntil = 0
 	}
 	return left
 }

@@ -65,7 +65,7 @@ func (x *Held) unlock(ctx context.Context, owed bool, s *answering) (next uint32
 	var last pipe.Answer
 	ended := false // x was the last one, and is taken off the count when the turn ends
 	entered := busy == nil
-	defer func() { x.leaveUnlock(entered && !last.Left, ended) }()
+	defer func() { x.leaveUnlock(entered && !last.IsAbandoned, ended) }()
 	if settles && cause == nil {
 		h.settle()
 	}
@@ -116,7 +116,7 @@ func (x *Held) unlockOne(ctx context.Context, remaining int, s *answering) (next
 	h := x.h
 	// An open request may set another count, so this one waits. It keeps its turn meanwhile, so a
 	// release of the whole hold waits for it, but not for longer.
-	if err := wait.Pause(ctx, nil, h.openFor()); err != nil {
+	if err := wait.Pause(ctx, nil, h.mayRunFor()); err != nil {
 		return stateUnanswered, pipe.Answer{}, busyRelease(err)
 	}
 	// The least lease is enough, because no script lowers a TTL. So the remaining Helds keep
@@ -184,7 +184,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answer
 // field after a request that was not answered. If a copy of that request may still take the field
 // again, the field is now left to the orphans. While the hold lasted, the field was no orphan.
 func (h *Hold) released(ctx context.Context) {
-	if h.kind == Fair && h.openFor() > 0 {
+	if h.kind == Fair && h.mayRunFor() > 0 {
 		h.releaseLater()
 	}
 	h.reportReleased(ctx, nil)

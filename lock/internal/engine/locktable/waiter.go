@@ -18,7 +18,8 @@ const ForeignPoll = 250 * time.Millisecond
 
 // Waiter is one call that takes an object. It is in the object's queue, mostly for the
 // time of one try, and does what the queue's Line says. Only its goroutine uses its
-// fields, except those that shard.mu guards.
+// fields, except those that shard.mu guards. While it asks without a queue, another call may make
+// the queue, and then sets q and mark under shard.mu.
 type Waiter[H Hold] struct {
 	// immutable
 	table       *Table[H]

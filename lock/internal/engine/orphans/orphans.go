@@ -67,8 +67,8 @@ type orphan struct {
 	// For a field whose acquisition was not answered. The acquisition may be carried out
 	// after a release that did not find the field, so the release is sent again.
 	isUnanswered bool
-	late         time.Time     // until when the acquisition may be carried out
-	isLateExact  bool          // late is exact, because the acquisition has a time limit
+	mayRunUntil  time.Time     // until when the acquisition may be carried out
+	isLimitKnown bool          // mayRunUntil is exact, because the acquisition has a time limit
 	isPaid       bool          // Close does not wait for it any more
 	maxPause     time.Duration // the longest pause
 
@@ -109,12 +109,12 @@ func (o *Orphans) Add(f Field) { o.add(f.newOrphan()) }
 // taken until open. If open is zero, that time is not known.
 func (o *Orphans) AddUnanswered(f Field, open time.Time) {
 	d := f.newOrphan()
-	d.isUnanswered, d.late = true, time.Now().Add(min(f.Lease, lateTime))
+	d.isUnanswered, d.mayRunUntil = true, time.Now().Add(min(f.Lease, lateTime))
 	d.maxPause = min(max(f.Lease/10, leastOrphanPause), maxOrphanPause)
 	if !open.IsZero() {
-		d.isLateExact, d.late = true, open
+		d.isLimitKnown, d.mayRunUntil = true, open
 	}
-	d.until = wait.Later(d.late, time.Now()).Add(f.Lease)
+	d.until = wait.Later(d.mayRunUntil, time.Now()).Add(f.Lease)
 	o.add(d)
 }
 
@@ -124,26 +124,26 @@ func (o *Orphans) Send(name string, call wire.Call, until time.Time) {
 	o.add(&orphan{name: name, call: call, until: until})
 }
 
-// Open says until when one of several unanswered requests may still be carried out. The zero
-// Open has no requests.
-type Open struct {
+// UnansweredRequests says until when one of several unanswered requests may still be carried out. The zero
+// UnansweredRequests has no requests.
+type UnansweredRequests struct {
 	Written bool      // there is such a request
 	endless bool      // one of them has no time limit
 	last    time.Time // the latest time limit of the others
 }
 
 // Note records how a request ended.
-func (o *Open) Note(a pipe.Answer) {
+func (o *UnansweredRequests) Note(a pipe.Answer) {
 	if a.Stamp.IsZero() {
 		return
 	}
 	o.Written = true
-	o.endless = o.endless || a.Open.IsZero()
-	o.last = wait.Later(o.last, a.Open)
+	o.endless = o.endless || a.MayRunUntil.IsZero()
+	o.last = wait.Later(o.last, a.MayRunUntil)
 }
 
 // Until returns that time. It returns the zero time if it is not known.
-func (o *Open) Until() time.Time {
+func (o *UnansweredRequests) Until() time.Time {
 	if o.endless {
 		return time.Time{}
 	}
@@ -204,12 +204,12 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 		definite := a.Err == nil || pipe.Definite(a.Err)
 		mayBeTaken := d.mayStillBeTaken(sent, a)
 		// Close waits until a field can no longer be taken, if that time is known. It is a second or two.
-		if definite && !d.isPaid && !(mayBeTaken && d.isLateExact) {
+		if definite && !d.isPaid && !(mayBeTaken && d.isLimitKnown) {
 			d.isPaid = true
 			o.countPaidLocked()
 		}
 		switch {
-		case !definite && (!d.isPaid || !sent.Before(d.late)):
+		case !definite && (!d.isPaid || !sent.Before(d.mayRunUntil)):
 			d.due = time.Time{}
 			var refusal redis.Error // or another request was refused, which ended the connection
 			if errors.As(a.Err, &refusal) {
@@ -220,8 +220,8 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 		case mayBeTaken && !o.closed:
 			d.pause = min(max(2*d.pause, orphanPause), d.maxPause)
 			d.due = time.Now().Add(d.pause)
-			if d.isLateExact || d.due.After(d.late) {
-				d.due = d.late
+			if d.isLimitKnown || d.due.After(d.mayRunUntil) {
+				d.due = d.mayRunUntil
 			}
 			o.toRepeat = append(o.toRepeat, d)
 		case a.Err == nil:
@@ -235,7 +235,7 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 // which was sent at sent. If the release found the field, the field was taken before. A release of
 // several fields does not tell which of them it found. A call without a field may undo several requests.
 func (d *orphan) mayStillBeTaken(sent time.Time, a pipe.Answer) bool {
-	if !d.isUnanswered || !sent.Before(d.late) || a.Err != nil && pipe.Definite(a.Err) {
+	if !d.isUnanswered || !sent.Before(d.mayRunUntil) || a.Err != nil && pipe.Definite(a.Err) {
 		return false
 	}
 	n, _ := a.Reply.Number()

@@ -235,7 +235,7 @@ func (s *Strangers) Near(at Instant) bool {
 }
 
 // HasStranger reports whether a stranger was seen that gets what is left to it. If not, the clients of
-// this library behave as before, except for the one pause.
+// this library leave nothing to strangers, except for the one pause.
 func (s *Strangers) HasStranger() bool { return s.wasSeen && !s.IsCrowded() }
 
 // Seen returns when a stranger had the object last.

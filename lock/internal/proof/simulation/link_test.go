@@ -319,7 +319,7 @@ func (r *request) complete(reply any, err error) {
 	r.over = true
 	r.answer.Reply, r.answer.Err = resp.ReplyOf(reply), err
 	if _, said := err.(redis.Error); said || err == nil {
-		r.answer.Open = time.Time{}
+		r.answer.MayRunUntil = time.Time{}
 	}
 	late := r.late
 	if !r.left {
@@ -356,7 +356,7 @@ func (l *link) stamp(r *request) {
 		timeout = min(timeout, left)
 	}
 	r.last = now.Add(l.Ahead() + timeout + time.Millisecond - 1).Truncate(time.Millisecond)
-	r.answer.Open = now.Add(timeout + 2*time.Millisecond)
+	r.answer.MayRunUntil = now.Add(timeout + 2*time.Millisecond)
 }
 
 // put sends r over a connection, or fails it.
@@ -413,7 +413,7 @@ func (l *link) Send(ctx context.Context, key string, call wire.Call, late func(p
 		} else if a.Err == nil || said {
 			noteAnswered(ctx, call)
 		}
-		if a.Err != nil && !said && !a.Left && !errors.Is(a.Err, l.cfg.Closed) {
+		if a.Err != nil && !said && !a.IsAbandoned && !errors.Is(a.Err, l.cfg.Closed) {
 			l.unanswered.Add(1)
 		}
 		return a
@@ -436,7 +436,7 @@ func (l *link) await(ctx context.Context, c *channel, r *request) pipe.Answer {
 			case <-ctx.Done():
 				if r.leave() {
 					points.Here("left")
-					return pipe.Answer{Err: ctx.Err(), Left: true}
+					return pipe.Answer{Err: ctx.Err(), IsAbandoned: true}
 				}
 			case <-timer.C:
 				if c != nil {

@@ -99,8 +99,9 @@ func (b *Backlog[T]) Busy() bool {
 	return b.running
 }
 
-// Freeze stops the work until free is called. It is for tests.
-func (b *Backlog[T]) Freeze() (free func()) {
+// Freeze keeps work that is added from starting until thaw is called. Call it while the Backlog is idle. It is
+// for tests.
+func (b *Backlog[T]) Freeze() (thaw func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.running = true

@@ -62,7 +62,7 @@ func (n *Routed) Send(ctx context.Context, key string, call wire.Call, late func
 // isUnanswered reports whether a call that has failed was left unanswered by the server. a must not be
 // a refusal. isUnanswered returns false if the caller has left or the client is closed.
 func (n *Routed) isUnanswered(a pipe.Answer) bool {
-	return !a.Left && !errors.Is(a.Err, n.closed)
+	return !a.IsAbandoned && !errors.Is(a.Err, n.closed)
 }
 
 // newRequest returns the request of a call.

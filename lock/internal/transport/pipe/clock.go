@@ -38,8 +38,8 @@ const (
 	drift = 2000
 )
 
-// Asking records that the server is asked for its time now.
-func (c *Clock) Asking(now time.Time) { c.lastAsked = now }
+// NoteQuestionSent records that the server is asked for its time now.
+func (c *Clock) NoteQuestionSent(now time.Time) { c.lastAsked = now }
 
 // AskByScript makes a script ask for the time instead of TIME, because the server, or a proxy
 // in front of it, does not answer TIME. The first question is due a second after now.

@@ -78,10 +78,10 @@ func TestAClockIsAskedOnceAMinute(t *testing.T) {
 	now := time.Now()
 	var c pipe.Clock
 	require.False(t, c.Due(now.Add(time.Hour)), "one that did not tell at first")
-	c.Asking(now)
+	c.NoteQuestionSent(now)
 	c.Sample(now, now, now, 0)
 	require.False(t, c.Due(now.Add(59*time.Second)))
 	require.True(t, c.Due(now.Add(time.Minute)))
-	c.Asking(now.Add(time.Minute))
+	c.NoteQuestionSent(now.Add(time.Minute))
 	require.False(t, c.Due(now.Add(time.Minute)), "the answer may be lost")
 }

@@ -38,16 +38,16 @@ type Config struct {
 	// how far the answer was outside the earlier estimate, or 0. Timed is also called when a
 	// clock is no longer trusted.
 	Timed func(c Clock, off time.Duration)
-	// ProveEvery is how long a connection that is used goes without asking whether its server
-	// is a replica now, see proof. 0 means that it never asks.
-	ProveEvery time.Duration
+	// CheckMasterEvery is how long a connection that is used goes without asking whether its server
+	// is a replica now, see masterCheck. 0 means that it never asks.
+	CheckMasterEvery time.Duration
 	// Dials returns how many connections for commands were made to the server. When it has
 	// changed, another server may be behind the name, so every connection asks with its next
-	// request. It is used only with ProveEvery, and may be called with a mutex held.
+	// request. It is used only with CheckMasterEvery, and may be called with a mutex held.
 	Dials func() uint32
-	// Proved is called with the time when a question was sent, if it is certain that the server
-	// was no replica then. It is used only with ProveEvery.
-	Proved func(at time.Time)
+	// MasterSeen is called with the time when a question was sent, if it is certain that the server
+	// was no replica then. It is used only with CheckMasterEvery.
+	MasterSeen func(at time.Time)
 	// Redirect puts r at another server, because r was not carried out and its key is
 	// there. It is nil where keys have no slots. There ASK is an error like others, and MOVED
 	// says that the server has become a replica.

@@ -68,7 +68,7 @@ func (c *conn) write(batch []*Request) {
 	// some bytes already when redigo's buffer is full.
 	now := time.Now()
 	for _, r := range batch {
-		r.isWritten.Store(false)
+		r.isEncoded.Store(false)
 	}
 	asked, alive := c.register(batch, now)
 	if !alive {

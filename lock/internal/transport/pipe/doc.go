@@ -27,7 +27,7 @@
 //     Redis was told to keep for some time is kept at least that long after
 //     Stamp. If Stamp is zero, no byte was written, and the script never runs.
 //   - If the error is not a reply of Redis and Stamp is not zero, the outcome
-//     is unknown. The script may have run, and may still run until Answer.Open.
+//     is unknown. The script may have run, and may still run until Answer.MayRunUntil.
 //   - A request that may have run is never repeated.
 //   - A request whose caller has left is not written, and not sent again.
 //   - Requests of one name may arrive in any order, because they use several
@@ -64,7 +64,7 @@
 //
 // A replica refuses only writes. It answers a try for a lock that is held, because that
 // only reads. A connection therefore asks from time to time whether its server is a replica, and is
-// closed if so, or if it cannot be known for long because the server's disk fails (proof.go).
+// closed if so, or if it cannot be known for long because the server's disk fails (mastercheck.go).
 // Requests behind that question are unknown.
 //
 // A script that also uses keys which its call does not name does not follow an

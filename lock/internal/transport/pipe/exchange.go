@@ -11,8 +11,9 @@ import (
 )
 
 // Exchange has the requests that are in flight over one connection, in the order in which they
-// were written. Between them are questions that the connection itself asks: ASKING, TIME, and HDEL,
-// which finds out whether the server is a replica (proof.go). Commands, acquisitions with WAIT and
+// were written. Between them are questions that the connection itself asks: TIME, HDEL, which finds out
+// whether the server is a replica (mastercheck.go), and WAIT. ASKING is a part of the request behind it.
+// Commands, acquisitions with WAIT and
 // renewals use an Exchange.
 //
 // An Exchange writes requests with their limits, finds the request to which an answer belongs, and
@@ -22,8 +23,8 @@ import (
 //	          Write                          Next                 judge
 //	requests ───────▶ stamped, in flight ─────────▶ the oldest ──────────▶ Verdict
 //	                    ▲                    │
-//	   TIME, HDEL, ─────┘                    └─▶ clock, proof: nothing is left to do
-//	   ASKING                                    an error: the connection is not usable
+//	   TIME, HDEL, ─────┘                    └─▶ clock, masterCheck: nothing is left to do
+//	   WAIT                                      an error: the connection is not usable
 //
 // One goroutine may write while another reads. After an error of Write or Next the connection is
 // not usable.
@@ -38,11 +39,11 @@ type Exchange struct {
 
 	hasAnswered bool // the server has answered something on the connection; used by the goroutine that reads
 
-	mu        sync.Mutex // guards what follows; never held during I/O
-	inflight  flight
-	isOverdue bool  // the oldest request was too old at the last look at its age
-	clock     Clock // of the server
-	proof     proof
+	mu          sync.Mutex // guards what follows; never held during I/O
+	inflight    flight
+	isOverdue   bool  // the oldest request was too old at the last look at its age
+	clock       Clock // of the server
+	masterCheck masterCheck
 }
 
 // flight is a queue of requests, oldest first, which uses its memory again.
@@ -82,7 +83,7 @@ func (f *flight) takeAll() []*Request {
 func NewExchange(cfg *Config, dialed Connection) *Exchange {
 	return &Exchange{
 		cfg: cfg, made: time.Now(), epoch: dialed.Epoch, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn),
-		clock: dialed.Clock, proof: cfg.proofOf(),
+		clock: dialed.Clock, masterCheck: cfg.newMasterCheck(),
 	}
 }
 
@@ -91,8 +92,8 @@ func (x *Exchange) Age() time.Duration { return time.Since(x.made) }
 
 // questions says what the connection asks before the requests of a write.
 type questions struct {
-	asksTime, asksProof bool
-	byScript            bool // a script asks for the time, see Clock.AskByScript
+	asksTime, asksIfMaster bool
+	byScript               bool // a script asks for the time, see Clock.AskByScript
 }
 
 // timeScript answers as TIME does.
@@ -124,11 +125,11 @@ func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questi
 	asked.byScript = x.clock.AsksByScript()
 	// A script needs a key, so that proxies and a Cluster know where it belongs.
 	if asked.asksTime = x.clock.Due(now) && !(asked.byScript && batch[0].keys == 0); asked.asksTime {
-		x.clock.Asking(now)
+		x.clock.NoteQuestionSent(now)
 		x.inflight.add(newQuestion(timeQuestion, now))
 	}
-	if asked.asksProof = x.proof.beginIfDue(x.cfg, now, batch); asked.asksProof {
-		x.inflight.add(newQuestion(proofQuestion, now))
+	if asked.asksIfMaster = x.masterCheck.beginIfDue(x.cfg, now, batch); asked.asksIfMaster {
+		x.inflight.add(newQuestion(masterQuestion, now))
 	}
 	for _, r := range batch {
 		r.stamp(&st)
@@ -144,8 +145,8 @@ func (x *Exchange) send(batch []*Request, asked questions) error {
 			return err
 		}
 	}
-	if asked.asksProof {
-		if err := askProof(x.batch, batch); err != nil {
+	if asked.asksIfMaster {
+		if err := askIfMaster(x.batch, batch); err != nil {
 			return err
 		}
 	}
@@ -201,12 +202,12 @@ func (x *Exchange) popLocked() (r *Request, ofAsking bool) {
 		return nil, false
 	}
 	r = x.inflight.oldest()
-	if r.asking && !r.askingAnswered {
+	if r.needsAsking && !r.askingAnswered {
 		r.askingAnswered = true
 		return r, true
 	}
 	x.inflight.dropOldest()
-	x.isOverdue = false // it was said of r
+	x.isOverdue = false // it was true of r, which is not the oldest any more
 	return r, false
 }
 
@@ -240,8 +241,8 @@ func (x *Exchange) handleQuestion(r *Request, ofAsking bool, reply resp.Reply, r
 	switch {
 	case ofAsking: // if ASKING was refused, the request behind it is refused too
 		return true, nil
-	case r.question == proofQuestion:
-		return true, x.cfg.proved(r.answer.Stamp, x.made, refusal)
+	case r.question == masterQuestion:
+		return true, x.cfg.handleMasterCheck(r.answer.Stamp, x.made, refusal)
 	case r.question == timeQuestion:
 		if server, err := TimeOf(reply.Any(), refusal); err == nil {
 			x.sample(r.answer.Stamp, server, 0)

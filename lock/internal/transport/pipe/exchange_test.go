@@ -52,12 +52,12 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 		var redirected []*Request
 		proved, timed, answered := 0, 0, 0
 		cfg := &Config{
-			Timeout: timeout, Epoch: func() uint32 { return 0 }, ProveEvery: time.Minute, Dials: func() uint32 { return 1 },
-			Answered: func() { answered++ }, Proved: func(time.Time) { proved++ }, Timed: func(Clock, time.Duration) { timed++ },
+			Timeout: timeout, Epoch: func() uint32 { return 0 }, CheckMasterEvery: time.Minute, Dials: func() uint32 { return 1 },
+			Answered: func() { answered++ }, MasterSeen: func(time.Time) { proved++ }, Timed: func(Clock, time.Duration) { timed++ },
 			Redirect: func(r *Request, _ Redirection) { redirected = append(redirected, r) },
 		}
 		x := NewExchange(cfg, Connection{Conn: conn})
-		x.clock.Asking(now)
+		x.clock.NoteQuestionSent(now)
 		question := "TIME"
 		if rapid.Bool().Draw(t, "a script asks for the time") {
 			question = "EVAL"
@@ -78,12 +78,12 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 				want = append(want, question)
 				inflight = append(inflight, []any{[]byte(fmt.Sprint(now.Unix())), []byte(fmt.Sprint(now.Nanosecond() / 1000))})
 			}
-			if asked.asksProof {
+			if asked.asksIfMaster {
 				want = append(want, "HDEL")
 				inflight = append(inflight, int64(0))
 			}
 			for _, r := range batch {
-				if r.asking {
+				if r.needsAsking {
 					want = append(want, "ASKING")
 				}
 				if r.asText {
@@ -129,7 +129,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 				inflight = inflight[first+1:]
 				says := rapid.SampledFrom([]string{"yes", "yes", "yes", "no", "NOSCRIPT", "LATE", "MOVED", "ASK", "READONLY", "TRYAGAIN", "WRONGTYPE", "end"}).Draw(t, "says")
 				v, verdict := answerOf(says, now, want)
-				if want.asking {
+				if want.needsAsking {
 					conn.says = append(conn.says, "OK")
 				}
 				conn.says = append(conn.says, v)
@@ -162,7 +162,7 @@ func TestAnExchangeInEveryOrder(t *testing.T) {
 				case Elsewhere:
 					require.Len(t, redirected, asked+1)
 					require.Same(t, r, redirected[asked])
-					require.Equal(t, says == "ASK", r.asking)
+					require.Equal(t, says == "ASK", r.needsAsking)
 					write(r) // as if it came back
 				default:
 					require.Len(t, redirected, asked)

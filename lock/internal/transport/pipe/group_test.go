@@ -203,7 +203,7 @@ func TestCallersWriteNothingMoreToASilentServer(t *testing.T) {
 			wg.Go(func() {
 				for range 50 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-					require.True(t, b.call(ctx, 1).Left)
+					require.True(t, b.call(ctx, 1).IsAbandoned)
 					cancel()
 				}
 			})

@@ -67,7 +67,7 @@ func inTime(t *testing.T, f func(t *testing.T, b *harness, srv *timed)) {
 		srv.ahead.Store(int64(time.Hour))
 		srv.limits.Store(nil)
 		now := time.Now()
-		b.srv.clock.Asking(now)
+		b.srv.clock.NoteQuestionSent(now)
 		b.srv.clock.Sample(now, now, now.Add(time.Hour), 0)
 		f(t, b, srv)
 	})
@@ -79,14 +79,14 @@ func TestARequestSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
 		a := b.call(t.Context(), 1)
 		require.NoError(t, a.Err)
 		require.Equal(t, begun.Add(time.Hour+time.Second).UnixMilli(), srv.seen()[0], "Timeout, by the server's clock")
-		require.True(t, a.Open.IsZero(), "it was")
+		require.True(t, a.MayRunUntil.IsZero(), "it was")
 
 		b.srv.answer = func([]string) string { return hangUp }
 		begun = time.Now()
 		a = b.call(t.Context(), 1)
 		requireNoReply(t, a.Err)
-		require.False(t, a.Open.Before(begun.Add(time.Second)))
-		require.Less(t, a.Open.Sub(begun), 1100*time.Millisecond)
+		require.False(t, a.MayRunUntil.Before(begun.Add(time.Second)))
+		require.Less(t, a.MayRunUntil.Sub(begun), 1100*time.Millisecond)
 	})
 }
 
@@ -101,7 +101,7 @@ func TestAScriptThatDoesNotExpireGetsNoLimit(t *testing.T) {
 		b.Put(r)
 		a := b.requests.Await(t.Context(), r)
 		require.NoError(t, a.Err)
-		require.True(t, a.Open.IsZero())
+		require.True(t, a.MayRunUntil.IsZero())
 		require.Equal(t, int32(5), count.Load(), "EVALSHA, SHA, 1, m, field")
 	})
 }
@@ -290,7 +290,7 @@ func TestWhatWasRefusedAsLateHasNoStamp(t *testing.T) {
 		a := b.call(t.Context(), 1)
 		require.ErrorContains(t, a.Err, "LATE")
 		require.True(t, a.Stamp.IsZero())
-		require.True(t, a.Open.IsZero())
+		require.True(t, a.MayRunUntil.IsZero())
 
 		r := b.acquire(2, nil)
 		r.Within(time.Now().Add(300 * time.Millisecond)) // it is not sent again
@@ -306,7 +306,7 @@ func TestWhatWasRefusedAsLateHasNoStamp(t *testing.T) {
 func TestOneBusyAnswerToTIMEIsAskedForAgain(t *testing.T) {
 	inTime(t, func(t *testing.T, b *harness, srv *timed) {
 		b.srv.clock = pipe.Clock{}
-		b.srv.clock.Asking(time.Now()) // and the answer was BUSY
+		b.srv.clock.NoteQuestionSent(time.Now()) // and the answer was BUSY
 		b.requireYes(1)
 		time.Sleep(2 * time.Second)
 		b.requireYes(2) // asks before it

@@ -164,7 +164,7 @@ func TestALeaderLeavesSoonAfterItsContextHasEnded(t *testing.T) {
 		for after, most := range map[time.Duration]time.Duration{time.Millisecond: leadTime, 20 * time.Millisecond: 20 * time.Millisecond} {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			began := time.Now()
-			require.True(t, b.call(ctx, 3).Left)
+			require.True(t, b.call(ctx, 3).IsAbandoned)
 			require.GreaterOrEqual(t, time.Since(began), after)
 			require.LessOrEqual(t, time.Since(began), most)
 			cancel()
@@ -195,7 +195,7 @@ func TestACallerWithALongRequestLeavesWhenItsContextEnds(t *testing.T) {
 				began := time.Now()
 				r := b.requests.New("m", script.Acquire, 1, nil, resp.ArgsOf("m", strings.Repeat("x", 1<<20)))
 				b.Put(r)
-				require.True(t, b.requests.Await(ctx, r).Left)
+				require.True(t, b.requests.Await(ctx, r).IsAbandoned)
 				require.Equal(t, 50*time.Millisecond, time.Since(began))
 			})
 		})
@@ -436,11 +436,11 @@ func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 							cancel()
 							if a.Err == nil {
 								require.Equal(t, []any{int64(1), int64(id)}, a.Reply.Any())
-							} else if !a.Left && trouble {
+							} else if !a.IsAbandoned && trouble {
 								mu.Lock()
 								failed++
 								mu.Unlock()
-							} else if !a.Left {
+							} else if !a.IsAbandoned {
 								require.NoError(t, a.Err)
 							}
 							if pick(2) == 0 {

@@ -12,8 +12,9 @@ import (
 )
 
 // Pipe is one long-lived pipelined connection to a server. Any number of
-// goroutines put requests into its queue, one goroutine writes them, and one
-// per connection reads the answers. A connection that fails or falls silent
+// goroutines put requests into its queue. One goroutine at a time writes them: the
+// Pipe's own, or a caller. One at a time reads the answers of a connection: its own, or
+// a caller that waits. A connection that fails or falls silent
 // fails its requests and is replaced at the next one. All methods are safe for
 // concurrent use.
 type Pipe struct {

@@ -359,7 +359,7 @@ func TestAConnectionToAReplicaIsGivenUpThoughItsCallerHasLeft(t *testing.T) {
 				return "-" + refusal + "\r\n"
 			}, nil, func(t *testing.T, b *harness) {
 				r := b.acquire(1, nil)
-				leave = r.Leave
+				leave = r.Abandon
 				b.Put(r)
 				synctest.Wait()
 				leave = func() bool { return false }

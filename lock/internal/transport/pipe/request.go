@@ -16,28 +16,28 @@ import (
 const (
 	pending   uint32 = iota // to answered by its completion; to abandoned by a caller that leaves
 	answered                // the caller takes the answer
-	abandoned               // its caller has left: onLate is called with the answer
-	posted                  // fire and forget: it is sent although no caller waits; onLate is called with the answer
+	abandoned               // its caller has left: onUnawaited is called with the answer
+	posted                  // fire and forget: it is sent although no caller waits; onUnawaited is called with the answer
 )
 
 // Request is one script call to a server, with its answer. Put gives the Request to a
 // connection, which completes it exactly once.
 type Request struct {
 	// immutable after New
-	key    string // the name that the caller gave: it chooses the server and the connection
-	script *script.Script
-	onLate func(Answer)
+	key         string // the name that the caller gave: it chooses the server and the connection
+	onUnawaited func(Answer)
 
 	state     atomic.Uint32
-	isWritten atomic.Bool   // the whole request is in the batch, so no writer reads it any more
+	isEncoded atomic.Bool   // the whole request is in the batch, so no writer reads it any more
 	done      chan struct{} // of capacity 1: gets a token when answered
 
 	// owned by the connection until it is completed
+	script         *script.Script
 	keys           int       // how many of args are keys
 	args           resp.Args // without the time limit
 	limit          int64     // of a script that expires; 0 is none
 	asText         bool      // the server has forgotten the SHA
-	asking         bool      // ASKING is sent before it, because its slot is moving to this server
+	needsAsking    bool      // ASKING is sent before it, because its slot is moving to this server
 	askingAnswered bool      // the ASKING was answered
 	hops           uint8     // redirections so far
 	lates          uint8     // how often it reached the server after its limit and got another limit
@@ -58,7 +58,7 @@ type questionKind uint8
 const (
 	noQuestion       questionKind = iota // a script call
 	timeQuestion                         // TIME
-	proofQuestion                        // whether the server is a replica, see proof
+	masterQuestion                       // whether the server is a replica, see masterCheck
 	replicasQuestion                     // WAIT; Exchange.Next returns its answer like that of a script call
 )
 
@@ -75,12 +75,12 @@ type Answer struct {
 	Reply resp.Reply
 	Err   error
 	Stamp time.Time // before the first byte was written; zero if none was, or Redis said that it ran nothing
-	// Open is the time until which a request with an unknown outcome may still be carried
+	// MayRunUntil is the time until which a request with an unknown outcome may still be carried
 	// out. It is zero if that time is not known, or nothing was written.
-	Open  time.Time
-	Left  bool // the caller left before the answer came; the function late of New gets the answer
-	Taken bool // the script took the lock, whatever Err says
-	Acks  int  // the number of replicas that have what the script did; 0 if they were not asked
+	MayRunUntil time.Time
+	IsAbandoned bool // the caller left before the answer came; the function late of New gets the answer
+	Taken       bool // the script took the lock, whatever Err says
+	Acks        int  // the number of replicas that have what the script did; 0 if they were not asked
 }
 
 // Requests makes requests and uses their memory again. The zero Requests works. All
@@ -97,7 +97,7 @@ func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer
 	if r == nil {
 		r = &Request{done: make(chan struct{}, 1)}
 	}
-	r.key, r.script, r.onLate = key, s, late
+	r.key, r.script, r.onUnawaited = key, s, late
 	r.keys, r.args = keys, args.Into(r.args)
 	return r
 }
@@ -105,7 +105,7 @@ func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer
 // Set makes r a call whose answer the user of an Exchange reads, so no caller waits for r. The first
 // keys of args are keys. asking sends ASKING before it. r must not be in flight.
 func (r *Request) Set(s *script.Script, asText, asking bool, keys int, args resp.Args) {
-	r.script, r.asText, r.asking, r.askingAnswered = s, asText, asking, false
+	r.script, r.asText, r.needsAsking, r.askingAnswered = s, asText, asking, false
 	r.keys, r.args = keys, args
 }
 
@@ -122,18 +122,18 @@ func (r *Request) Within(last time.Time) { r.notAfter = last }
 
 // stamps has the time and the limit that the requests of one write have in common.
 type stamps struct {
-	now     time.Time
-	clock   *Clock
-	timeout time.Duration
-	limit   int64 // noLimit if the server's clock is not known
-	open    time.Time
+	now         time.Time
+	clock       *Clock
+	timeout     time.Duration
+	limit       int64 // noLimit if the server's clock is not known
+	mayRunUntil time.Time
 }
 
 // newStamps returns the stamps of requests that are written now.
 func (c *Clock) newStamps(now time.Time, timeout time.Duration) stamps {
 	st := stamps{now: now, clock: c, timeout: timeout, limit: noLimit}
 	if limit, open := c.Limit(now, timeout); limit != 0 {
-		st.limit, st.open = limit, open
+		st.limit, st.mayRunUntil = limit, open
 	}
 	return st
 }
@@ -144,17 +144,17 @@ func (r *Request) stamp(st *stamps) {
 	if !r.script.Expires() {
 		return
 	}
-	limit, open := st.limit, st.open
+	limit, open := st.limit, st.mayRunUntil
 	if !r.notAfter.IsZero() && !open.IsZero() {
 		if left := wait.Left(r.notAfter, st.now); left < st.timeout {
 			limit, open = st.clock.Limit(st.now, left)
 		}
 	}
-	r.limit, r.answer.Open = limit, open
+	r.limit, r.answer.MayRunUntil = limit, open
 }
 
 // markNotRun records that r was not carried out, and will not be unless it is written again.
-func (r *Request) markNotRun() { r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{} }
+func (r *Request) markNotRun() { r.answer.Stamp, r.answer.MayRunUntil = time.Time{}, time.Time{} }
 
 // isExpired reports whether it is too late for r.
 func (r *Request) isExpired(now time.Time) bool {
@@ -173,8 +173,8 @@ func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
 		select {
 		case <-r.done:
 		case <-ended:
-			if r.Leave() {
-				return Answer{Err: wait.Ended(ctx), Left: true}
+			if r.Abandon() {
+				return Answer{Err: wait.Ended(ctx), IsAbandoned: true}
 			}
 			<-r.done
 		}
@@ -188,7 +188,7 @@ func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
 // an answer of Redis, and only if r was written completely, because a server that has too
 // many clients refuses before it has read the request.
 func (rs *Requests) recycle(r *Request) {
-	if isBroken(r.answer.Err) || !r.isWritten.Load() {
+	if isBroken(r.answer.Err) || !r.isEncoded.Load() {
 		return // a writer may still use r
 	}
 	*r = Request{args: r.args, done: r.done}
@@ -201,9 +201,9 @@ func (r *Request) Key() string { return r.key }
 // Acquires reports whether r takes a lock or permits for a hold.
 func (r *Request) Acquires() bool { return r.script.Acquires() }
 
-// Leave says that no caller waits for r, so late gets its answer. It returns false if r
+// Abandon says that no caller waits for r, so late gets its answer. It returns false if r
 // was answered before.
-func (r *Request) Leave() bool { return r.state.CompareAndSwap(pending, abandoned) }
+func (r *Request) Abandon() bool { return r.state.CompareAndSwap(pending, abandoned) }
 
 // Post says that no caller waits for r, but that r is still needed. It is sent until it is
 // carried out or its connection fails. Call Post before Put.
@@ -216,25 +216,25 @@ func (r *Request) isAbandoned() bool { return r.state.Load() == abandoned }
 // a caller that finds no connection for r.
 func (r *Request) Fail(err error) { r.complete(resp.Reply{}, err) }
 
-// complete gives the answer to the caller, or to onLate if no caller waits.
+// complete gives the answer to the caller, or to onUnawaited if no caller waits.
 func (r *Request) complete(reply resp.Reply, err error) {
 	r.answer.Reply, r.answer.Err = reply, err
 	if r.postCount != nil {
 		r.postCount.Add(-1)
 	}
 	if !isBroken(err) {
-		r.answer.Open = time.Time{} // the outcome is known
+		r.answer.MayRunUntil = time.Time{} // the outcome is known
 	}
 	if r.state.CompareAndSwap(pending, answered) {
 		r.done <- struct{}{}
-	} else if r.onLate != nil {
-		r.onLate(r.answer)
+	} else if r.onUnawaited != nil {
+		r.onUnawaited(r.answer)
 	}
 }
 
 // addTo adds the request to the batch that is written next.
 func (r *Request) addTo(to *resp.Batch) error {
-	if r.asking {
+	if r.needsAsking {
 		if err := to.Command("ASKING"); err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (r *Request) addTo(to *resp.Batch) error {
 	}
 	err := to.Script(r.script, r.asText, r.keys, r.args, limit...)
 	if err == nil {
-		r.isWritten.Store(true)
+		r.isEncoded.Store(true)
 	}
 	return err
 }

@@ -83,7 +83,7 @@ func (cfg *Config) judgeAnswer(r *Request, err error) Verdict {
 			return Final
 		}
 		r.hops++
-		r.asking, r.askingAnswered = to.Ask, false
+		r.needsAsking, r.askingAnswered = to.Ask, false
 		cfg.Redirect(r, to)
 	}
 	return v

@@ -14,7 +14,7 @@
 // not hear the new one. A subscription there misses all releases, although pings are
 // answered. So the connection is replaced at the next ping after a connection for
 // commands was made (Config.Dials), and News.Upto is never later than the last answer
-// of a server that was no replica (Config.Proved). A waiter that relies on Upto then
+// of a server that was no replica (Config.MasterSeen). A waiter that relies on Upto then
 // tries, and its connection finds the new master.
 //
 // A listener receives what PUBLISH sends or, where channels have slots, what SPUBLISH

@@ -63,7 +63,7 @@ type News struct {
 	Messages  uint64 // the number of messages
 	// Upto says that all messages published between the last confirmation and Upto were
 	// received. It is zero while that is not known, or SubscribeModes.Certain is false. It is never
-	// later than Config.Proved, because a subscription at a replica may miss messages.
+	// later than Config.MasterSeen, because a subscription at a replica may miss messages.
 	Upto time.Time
 }
 
@@ -74,15 +74,15 @@ func (l *Listener) News() News {
 	}
 	s := l.topic.sub
 	var proved time.Time
-	if s.cfg.Proved != nil {
-		proved = s.cfg.Proved()
+	if s.cfg.MasterSeen != nil {
+		proved = s.cfg.MasterSeen()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	news := News{Confirmed: l.topic.generation, Listening: l.topic.confirmed, Messages: l.topic.messages}
 	if l.topic.confirmed && s.modes.Certain {
 		news.Upto = s.lastPong
-		if s.cfg.Proved != nil && proved.Before(s.lastPong) {
+		if s.cfg.MasterSeen != nil && proved.Before(s.lastPong) {
 			news.Upto = proved
 		}
 	}

@@ -39,7 +39,7 @@ type server struct {
 
 	answered atomic.Int32              // counts calls of Config.Answered
 	commands atomic.Uint32             // connections for commands that were made
-	proved   atomic.Pointer[time.Time] // what Config.Proved returns; nil for the present time
+	proved   atomic.Pointer[time.Time] // what Config.MasterSeen returns; nil for the present time
 
 	mu  sync.Mutex // guards log
 	log strings.Builder
@@ -93,7 +93,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
 			Timeout: time.Second, Modes: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
-			Dials: srv.commands.Load, Proved: srv.provedAt,
+			Dials: srv.commands.Load, MasterSeen: srv.provedAt,
 			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))),
 			Dial:   srv.dial, Answered: func() { srv.answered.Add(1) },
 		})
@@ -300,7 +300,7 @@ func TestAConnectionForCommandsIsFollowed(t *testing.T) {
 	})
 }
 
-// TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica: News.Upto is not later than Config.Proved.
+// TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica: News.Upto is not later than Config.MasterSeen.
 func TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
 		l := pubsub.NewListener(make(chan struct{}, 1))

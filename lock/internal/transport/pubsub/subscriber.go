@@ -52,10 +52,10 @@ type Config struct {
 	// changed, another server may be behind the name, and the connection is replaced at the
 	// next ping. nil means that it never changes.
 	Dials func() uint32
-	// Proved returns a time when a server to which commands go was no replica. Messages that
+	// MasterSeen returns a time when a server to which commands go was no replica. Messages that
 	// were published later may have been missed, see News.Upto. nil means that the server is
 	// never a replica.
-	Proved func() time.Time
+	MasterSeen func() time.Time
 	// Redirect is called when a slot is on another server, before the listeners of the
 	// channel are woken. It is used only with SubscribeModes.Sharded. It returns false if the other
 	// server is not known, or is this server.

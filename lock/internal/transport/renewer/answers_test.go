@@ -196,7 +196,7 @@ func (h *holder) Key() string                     { return h.key }
 func (h *holder) AppendFieldTail(b []byte) []byte { return append(b, ":1"...) }
 func (h *holder) Weight() int                     { return 1 }
 func (h *holder) Touch() byte                     { return 0 }
-func (h *holder) Asked() bool                     { return h.asked.Load() }
+func (h *holder) NeedsAsking() bool               { return h.asked.Load() }
 
 func (h *holder) MoveTo(lane *renewal.Lane, asking bool) {
 	h.asked.Store(asking)
@@ -696,7 +696,7 @@ func (b *harness) timed() (ahead *atomic.Int64, limits func() []int64) {
 	ahead = &atomic.Int64{}
 	ahead.Store(int64(time.Hour))
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	b.srv.clock.Asking(time.Now())
+	b.srv.clock.NoteQuestionSent(time.Now())
 	b.srv.clock.Sample(time.Now(), time.Now(), now(), 0)
 	b.srv.time = func() any { return []any{[]byte(fmt.Sprint(now().Unix())), []byte("0")} }
 	b.srv.answer = func(c call) any {

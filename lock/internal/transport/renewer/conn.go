@@ -216,7 +216,7 @@ func (c *pipeline) split(b *renewal.Batch, live []int, oneByOne bool) (more bool
 	}
 	sum := 0
 	for k, i := range c.order {
-		asking, weight := slotted && c.owners[i].Asked(), c.owners[i].Weight()
+		asking, weight := slotted && c.owners[i].NeedsAsking(), c.owners[i].Weight()
 		if sum += weight; k > 0 && sum > turnWeight {
 			return true
 		}

@@ -64,7 +64,7 @@ func (*hold) Key() string                     { return "flat" }
 func (*hold) AppendFieldTail(b []byte) []byte { return append(b, ":1"...) }
 func (*hold) Weight() int                     { return 1 }
 func (*hold) Touch() byte                     { return 0 }
-func (*hold) Asked() bool                     { return false }
+func (*hold) NeedsAsking() bool               { return false }
 func (*hold) MoveTo(*renewal.Lane, bool)      {}
 func (*hold) MoveIfAbsent() bool              { return false }
 func (*hold) Found()                          {}

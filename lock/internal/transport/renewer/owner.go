@@ -25,9 +25,9 @@ type Owner interface {
 	Weight() int
 	// Touch reads the memory that the other methods will read, and returns a byte of it.
 	Touch() byte
-	// Asked reports whether renewals need ASKING, because the key was found on the server to
+	// NeedsAsking reports whether renewals need ASKING, because the key was found on the server to
 	// which its slot is moving.
-	Asked() bool
+	NeedsAsking() bool
 	// MoveTo moves the lease to another lane, and records whether renewals there need
 	// ASKING.
 	MoveTo(lane *renewal.Lane, asking bool)

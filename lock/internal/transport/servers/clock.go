@@ -75,14 +75,14 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 			}
 			return dialed, nil
 		case err == nil:
-			dialed.Clock.Asking(asked.sent)
+			dialed.Clock.NoteQuestionSent(asked.sent)
 			dialed.Clock.Sample(asked.sent, time.Now(), server, 0)
 			s.clock.forgetFailures()
 			s.Answered()
 			s.Timed(dialed.Clock, 0)
 			return dialed, nil
 		case refused && !pipe.Definite(failed):
-			dialed.Clock.Asking(asked.sent) // the server is busy, for example, and is asked again soon
+			dialed.Clock.NoteQuestionSent(asked.sent) // the server is busy, for example, and is asked again soon
 			return dialed, nil
 		case refused, failed == nil: // refused for good, or answered with no time
 			s.warnRefused(err)

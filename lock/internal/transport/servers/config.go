@@ -30,9 +30,9 @@ type Config struct {
 	// IOTimeout bounds a round trip. DialTimeout bounds a dial with all its round trips, and
 	// the wait for the first Layout.
 	IOTimeout, DialTimeout time.Duration
-	// ProveEvery is how often a connection for commands that is used asks whether its server is a
+	// CheckMasterEvery is how often a connection for commands that is used asks whether its server is a
 	// replica now. It does not ask where keys have slots, because replicas there redirect.
-	ProveEvery time.Duration
+	CheckMasterEvery time.Duration
 	// Connections is how many pipelined connections for commands every server has.
 	// With Replicas, a server has as many again for acquisitions that replicas must
 	// have.

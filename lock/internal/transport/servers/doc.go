@@ -50,7 +50,7 @@
 //     listens in both ways. For as long after the last ASK, it does not count on
 //     SPUBLISH, because releases of keys that have moved are published elsewhere.
 //   - Where keys have no slots, a connection for commands finds out within
-//     Config.ProveEvery of its use that its server has become a replica. The next
+//     Config.CheckMasterEvery of its use that its server has become a replica. The next
 //     connection may find the new master. The Subscriber dials again after every
 //     dial of a connection for commands, at most once in each period of pings.
 //   - Package record has the table of what is logged, and how often. The log has one

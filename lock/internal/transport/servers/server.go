@@ -45,7 +45,7 @@ type Server struct {
 	address          atomic.Pointer[string]          // for the log, see Address; nil while it is not known
 	connected        atomic.Uint64                   // counts the connections that were made
 	dials            atomic.Uint32                   // counts the connections for commands that were made
-	lastProof        atomic.Pointer[time.Time]       // when a connection for commands last asked whether its server is a replica, and it was none; nil at first
+	masterSeenAt     atomic.Pointer[time.Time]       // when a connection for commands last asked whether its server is a replica, and it was none; nil at first
 	noConnection     fault                           // no connection can be made
 	noAnswer         fault                           // the server does not answer
 	isChecked        atomic.Bool                     // checkEviction has asked the server, or does so now
@@ -89,11 +89,11 @@ func newServer(r *Router, name string) *Server {
 	s.beginEpoch()
 	dials := dialing.NewBound(1)
 	proved := s.provedAt
-	if r.proveEvery() == 0 {
+	if r.checkMasterEvery() == 0 {
 		proved = nil
 	}
 	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
-		Dials: s.dials.Load, Proved: proved,
+		Dials: s.dials.Load, MasterSeen: proved,
 		Timeout: r.cfg.IOTimeout, Modes: s.subscribeMode, SSubscribeRefused: s.ssubscribeRefused, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
 		Labeler:  r.cfg.Labeler,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
@@ -159,7 +159,7 @@ func (s *Server) pipeConfig() *pipe.Config {
 		Answered: func() { s.backoff.reset(); s.Answered() },
 		Timed:    s.Timed, Labeler: cfg.Labeler, LeadAfter: leadAfter,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
-		ProveEvery: s.router.proveEvery(), Dials: s.dials.Load, Proved: s.noteProof,
+		CheckMasterEvery: s.router.checkMasterEvery(), Dials: s.dials.Load, MasterSeen: s.noteMasterSeen,
 	}
 	if s.router.traits.Slots {
 		conns.Redirect = func(r *pipe.Request, to pipe.Redirection) {
@@ -173,20 +173,20 @@ func (s *Server) pipeConfig() *pipe.Config {
 	return conns
 }
 
-// proveEvery is Config.ProveEvery, or 0 if connections do not ask.
-func (r *Router) proveEvery() time.Duration {
+// checkMasterEvery is Config.CheckMasterEvery, or 0 if connections do not ask.
+func (r *Router) checkMasterEvery() time.Duration {
 	if r.traits.Slots {
 		return 0
 	}
-	return r.cfg.ProveEvery
+	return r.cfg.CheckMasterEvery
 }
 
-// noteProof records that a connection for commands has asked at that time, and its server was no
+// noteMasterSeen records that a connection for commands has asked at that time, and its server was no
 // replica.
-func (s *Server) noteProof(at time.Time) {
+func (s *Server) noteMasterSeen(at time.Time) {
 	for {
-		last := s.lastProof.Load()
-		if last != nil && !at.After(*last) || s.lastProof.CompareAndSwap(last, &at) {
+		last := s.masterSeenAt.Load()
+		if last != nil && !at.After(*last) || s.masterSeenAt.CompareAndSwap(last, &at) {
 			return
 		}
 	}
@@ -194,7 +194,7 @@ func (s *Server) noteProof(at time.Time) {
 
 // provedAt returns when a server to which commands go was last known to be no replica.
 func (s *Server) provedAt() (at time.Time) {
-	if last := s.lastProof.Load(); last != nil {
+	if last := s.masterSeenAt.Load(); last != nil {
 		at = *last
 	}
 	return at

@@ -28,7 +28,7 @@ func TestAConnectionAsksWhetherItsServerIsAReplica(t *testing.T) {
 		dials.Store(1)
 		proved.Store(nil)
 		says.Store(":0\r\n")
-		cfg.ProveEvery, cfg.Dials, cfg.Proved = time.Minute, dials.Load, func(at time.Time) { proved.Store(&at) }
+		cfg.CheckMasterEvery, cfg.Dials, cfg.MasterSeen = time.Minute, dials.Load, func(at time.Time) { proved.Store(&at) }
 	}, func(t *testing.T, b *harness) {
 		asked := func() int { return strings.Count(b.srv.commands(), "HDEL") }
 		b.requireYes(1)
@@ -95,7 +95,7 @@ func TestAServerWhoseDiskFailsIsDialledSeldom(t *testing.T) {
 			made.Add(1)
 			return dial(ctx, bound)
 		}
-		cfg.ProveEvery, cfg.Dials, cfg.Proved = 100*time.Millisecond, made.Load, func(time.Time) { t.Error("it may be a replica") }
+		cfg.CheckMasterEvery, cfg.Dials, cfg.MasterSeen = 100*time.Millisecond, made.Load, func(time.Time) { t.Error("it may be a replica") }
 	}, func(t *testing.T, b *harness) {
 		unanswered := 0
 		for i := range 1000 { // in 100 s
