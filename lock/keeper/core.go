@@ -86,6 +86,7 @@ type entry struct {
 	wasProved     bool // the try under way began so
 	heard         news // since the try or look under way began
 	hearsReleases bool // messages of its releases come
+	isForeign     bool // its last try found a lock of another library, whose release publishes no message
 	// core.answers + 1 when a try of this name last failed while it was proved. Until another try is
 	// answered, a look does not prove the name again, because Redis may answer looks and refuse tries.
 	failedAtAnswer uint64
@@ -368,7 +369,7 @@ func (c *core) answered() { c.answers, c.streak, c.pause = c.answers+1, 0, 0 }
 // name is not wanted any more, or because the bound was lowered while the try was under way.
 func (c *core) grant(e *entry, now time.Time) (keep bool) {
 	c.answered()
-	e.taken, e.lost, e.hearsReleases = now, false, false
+	e.taken, e.lost, e.hearsReleases, e.isForeign = now, false, false, false
 	if !e.wanted || c.closed || c.counts[kept] >= c.bound() {
 		c.move(e, ending)
 		return false
@@ -394,7 +395,7 @@ func (c *core) skip(e *entry, ttl time.Duration) (rest time.Duration) {
 // is 0 or less, the end is not known.
 func (c *core) untilFree(e *entry, ttl time.Duration) time.Duration {
 	rest := c.untilNextLook()
-	if e.hearsReleases {
+	if e.hearsReleases && !e.isForeign {
 		rest *= heardRestFactor
 	}
 	if ttl <= 0 || rest < ttl {

@@ -237,21 +237,24 @@ func TestCoreInAnyOrder(t *testing.T) {
 func TestANameRestsUntilItMayBeFree(t *testing.T) {
 	for _, test := range []struct {
 		tuned       bool
+		foreign     bool
 		ttl         time.Duration
 		least, most time.Duration
 	}{
-		{false, -1, 7 * time.Second, 9 * time.Second},
-		{false, time.Minute, 7 * time.Second, 9 * time.Second},
-		{false, 3 * time.Second, 3*time.Second + time.Millisecond, 3*time.Second + afterLease + leaseSpread},
-		{false, 0, 7 * time.Second, 9 * time.Second},
-		{false, 1, time.Millisecond, afterLease + leaseSpread + 1},
-		{true, -1, 28 * time.Second, 36 * time.Second},
-		{true, time.Minute, 28 * time.Second, 36 * time.Second},
-		{true, 20 * time.Second, 20*time.Second + time.Millisecond, 20*time.Second + afterLease + leaseSpread},
+		{false, false, -1, 7 * time.Second, 9 * time.Second},
+		{false, false, time.Minute, 7 * time.Second, 9 * time.Second},
+		{false, false, 3 * time.Second, 3*time.Second + time.Millisecond, 3*time.Second + afterLease + leaseSpread},
+		{false, false, 0, 7 * time.Second, 9 * time.Second},
+		{false, false, 1, time.Millisecond, afterLease + leaseSpread + 1},
+		{true, false, -1, 28 * time.Second, 36 * time.Second},
+		{true, true, -1, 7 * time.Second, 9 * time.Second},
+		{true, true, time.Minute, 7 * time.Second, 9 * time.Second},
+		{true, false, time.Minute, 28 * time.Second, 36 * time.Second},
+		{true, false, 20 * time.Second, 20*time.Second + time.Millisecond, 20*time.Second + afterLease + leaseSpread},
 	} {
 		for _, random := range []float64{0, 0.5, math.Nextafter(1, 0)} {
 			c := newCore(Config{Look: 10 * time.Second}, func() float64 { return random })
-			rest := c.untilFree(&entry{hearsReleases: test.tuned}, test.ttl)
+			rest := c.untilFree(&entry{hearsReleases: test.tuned, isForeign: test.foreign}, test.ttl)
 			require.GreaterOrEqual(t, rest, test.least, "%+v", test)
 			require.LessOrEqual(t, rest+slackOf(rest), test.most+slackOf(test.most), "%+v", test)
 		}
