@@ -279,7 +279,7 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 			return redis.DialContext(ctx, s.Network(), s.Addr(), redis.DialPassword("wrong"))
 		}}, lock.Config{})
 		found := onlyProblem(t, c.Check(ctx))
-		require.Contains(t, found, "the server refuses the connection")
+		require.Contains(t, found, "password is wrong")
 		require.Regexp(t, "WRONGPASS|ERR invalid password", found) // the latter before there were users
 	})
 	t.Run("it is not there", func(t *testing.T) {

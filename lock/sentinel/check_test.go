@@ -12,7 +12,7 @@ import (
 	"github.com/wheellock/wheellock/lock/sentinel"
 )
 
-// TestCheckAsksTheMaster, and says so if there is none.
+// TestCheckAsksTheMaster, and says so if the Sentinels have none of that name, or a Sentinel is taken for a server.
 func TestCheckAsksTheMaster(t *testing.T) {
 	t.Parallel()
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{})
@@ -29,6 +29,9 @@ func TestCheckAsksTheMaster(t *testing.T) {
 	none, err := sentinel.New(sentinel.Config{Master: "other", Sentinels: rs.Addrs()})
 	require.NoError(t, err)
 	err = fixture.Client(t, none, lock.Config{}).Check(ctx)
-	require.ErrorContains(t, err, "the server cannot be reached")
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorContains(t, err, "the Sentinels watch no master of that name")
+	require.NotContains(t, err.Error(), "cannot be reached")
+	err = fixture.ClientOf(t, rs.Sentinels[0], lock.Config{}).Check(ctx)
+	require.ErrorContains(t, err, "this is a Sentinel")
+	require.NotContains(t, err.Error(), "does not know")
 }

@@ -66,6 +66,9 @@ func LacksKey(err error) bool { return meaningOf(err) == noKey }
 var states = []struct{ word, text string }{
 	{"NOAUTH", "the server requires a password: give the user and the password in the URL, or to what the pool or the Topology dials with " +
 		"(redis.DialPassword, redis.DialUsername)"},
+	{"WRONGPASS", "the user or the password is wrong: give the right ones in the URL, or to what the pool or the Topology dials with " +
+		"(redis.DialUsername, redis.DialPassword)"},
+	{"invalid password", "the password is wrong: give the right one in the URL, or to what the pool or the Topology dials with (redis.DialPassword)"},
 	{dialing.Protected, "the server is in protected mode and accepts only connections from its own machine: give it a password, or set protected-mode no"},
 	{dialing.TooMany, "the server has as many connections as its maxclients allows: raise maxclients, or find out who has so many (CLIENT LIST)"},
 	{"READONLY", "the server is a replica, and locks are on its master: dial the master, or let package lock/sentinel find it"},

@@ -19,6 +19,8 @@ type Report struct {
 	advice   []Finding
 	groups   [groups]rights
 	told     map[string]bool // states that are among the problems
+
+	isSentinel bool // so rights and commands say nothing
 }
 
 // rights has the rights of one group, the ones that the user has and the missing ones.
@@ -178,6 +180,9 @@ func errorOf(answer any) error {
 // Findings returns the problems and the advice.
 func (r *Report) Findings() (problems, advice []Finding) {
 	problems, advice = slices.Clone(r.problems), slices.Clone(r.advice)
+	if r.isSentinel {
+		return problems, advice
+	}
 	core, family := &r.groups[Core], &r.groups[Family]
 	problems = append(problems, core.findings("")...)
 	const objects = "FairMutex, FencedMutex, RWMutex, semaphores and latches"
@@ -216,6 +221,12 @@ func (rs *rights) findings(what string) (found []Finding) {
 			strings.Join(k.lacks, ", "), what), k.errs})
 	}
 	return found
+}
+
+// Sentinel records that the server is a Sentinel, which has no locks.
+func (r *Report) Sentinel() {
+	r.isSentinel = true
+	r.Problem("this is a Sentinel, which has no locks: write redis-sentinel://HOST:PORT?master=NAME, or use package lock/sentinel", nil)
 }
 
 // marks returns commands in the form of ACL SETUSER.

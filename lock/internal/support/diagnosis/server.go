@@ -139,6 +139,10 @@ func (ck *check) greet(ctx context.Context) bool {
 	if _, refused := err.(redis.Error); err != nil && !refused {
 		switch {
 		case ctx.Err() != nil: // the end of ctx is the cause
+		case ck.report.State(err): // the login was refused
+		case strings.Contains(err.Error(), "No such master with that name"): // from a Sentinel
+			ck.report.Problem("the Sentinels watch no master of that name: see the names in SENTINEL MASTERS, and give one (?master=NAME in the URL, or "+
+				"sentinel.Config.Master)", ck.unknown(err))
 		case errors.Is(err, servers.ErrNoServer):
 			ck.report.Problem("no server is known for the locks, or for some slots: check that the addresses are right and "+
 				"the servers run, and in a Cluster that every slot has a master (CLUSTER INFO)", ck.unknown(err))
@@ -168,6 +172,10 @@ func (ck *check) greet(ctx context.Context) bool {
 func (ck *check) settings(ctx context.Context) bool {
 	reply, err := ck.do(ctx, "INFO")
 	info, _ := redis.String(reply, err) // "" if INFO was refused
+	if strings.Contains(info, "redis_mode:sentinel") {
+		ck.report.Sentinel()
+		return false
+	}
 	switch _, refused := err.(redis.Error); {
 	case ctx.Err() != nil:
 	case isUnreadable(err):
