@@ -36,8 +36,11 @@ type Stats struct {
 	Released uint64
 	Lost     map[Reason]uint64 // holds that were lost, by reason
 
-	Tries      uint64 // acquire scripts that were sent
-	Unanswered uint64 // scripts that got no answer in time; each try counts, even if the next one was answered
+	Tries uint64 // acquire scripts that were sent
+	// Unanswered counts scripts of calls that got no answer in time, or could not be sent because
+	// there was no connection. Each try counts, even if the next one was answered. For renewals see
+	// Renewal.Failed.
+	Unanswered uint64
 	// Refused counts requests that Redis answered with an error, such as NOPERM, OOM or
 	// READONLY. A batch of renewals counts once.
 	Refused    uint64
