@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/support/record"
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
@@ -46,21 +47,16 @@ import (
 // was under way. Close cancels the context of the dial and does not wait for it.
 // A redis.DialContext ends at once, or at the end of a TLS handshake. A dial
 // function without a context ends by its own timeouts. Close may be called
-// twice and from many goroutines.
+// twice and from many goroutines. After 10 s it logs that it waits, and for which
+// lock.
 func (c *Client) Close(ctx context.Context) error {
 	isLater := wait.Closed(c.givenUp)
 	if !c.closed.Swap(true) {
 		close(c.closing)
 		c.holds.BeginClose()
 	}
-	select {
-	case <-c.table.Idle():
-	default:
-		select {
-		case <-c.table.Idle():
-		case <-ctx.Done():
-			return errors.Join(c.endHeld(ctx, isLater), c.awaitUser(ctx))
-		}
+	if !c.awaitIdle(ctx) {
+		return errors.Join(c.endHeld(ctx, isLater), c.awaitUser(ctx))
 	}
 	limit := ctx
 	if c.cfg.ReleaseOnClose {
@@ -80,6 +76,32 @@ func (c *Client) Close(ctx context.Context) error {
 		left = fmt.Errorf("lock: closed with no lock held, and %d requests were not answered, whose locks are left to their TTL: %w: give Close more time", n, wait.Ended(ctx))
 	}
 	return errors.Join(left, c.awaitUser(ctx))
+}
+
+// closeWarnAfter is how long Close waits before it says so.
+const closeWarnAfter = 10 * time.Second
+
+// awaitIdle waits until there is neither hold nor call. It returns false if ctx ends before.
+func (c *Client) awaitIdle(ctx context.Context) bool {
+	if wait.Closed(c.table.Idle()) {
+		return true
+	}
+	warn := time.NewTimer(closeWarnAfter)
+	defer warn.Stop()
+	for {
+		select {
+		case <-c.table.Idle():
+			return true
+		case <-ctx.Done():
+			return false
+		case <-warn.C:
+			held, name := c.table.All(), ""
+			if len(held) > 0 {
+				name = held[0].Name()
+			}
+			c.telling.logger.Log(record.CloseWaits, len(held), name, closeWarnAfter)
+		}
+	}
 }
 
 // lastWords is how long Close waits for hooks and the Logger if its ctx has ended before.

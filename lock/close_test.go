@@ -189,6 +189,26 @@ func TestACloseThatWaitsSaysThatAnotherHasGivenUp(t *testing.T) {
 	}
 }
 
+// TestACloseThatWaitsLongSaysForWhat, once.
+func TestACloseThatWaitsLongSaysForWhat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log fixture.Log
+		c := locktest.NewServer(t).Client(lock.Config{Logger: log.Logger()})
+		held, err := c.Mutex("forgotten").Lock(t.Context())
+		require.NoError(t, err)
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(context.Background()) }()
+		time.Sleep(9 * time.Second)
+		require.NotContains(t, log.String(), "Close still waits")
+		time.Sleep(time.Minute)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, <-closed)
+		require.Equal(t, 1, strings.Count(log.String(), "Close still waits"))
+		require.Contains(t, log.String(), "held=1 name=forgotten waited=10s")
+	})
+}
+
 // TestACloseThatBeginsAfterAnotherGaveUpSaysWhatItWaitsFor: the locks are lost, and one Unlock from before is
 // still inside of a hook.
 func TestACloseThatBeginsAfterAnotherGaveUpSaysWhatItWaitsFor(t *testing.T) {

@@ -34,6 +34,7 @@ const (
 	PublishingChosen
 	WaitsForOther
 	WaitsForItself
+	CloseWaits
 	HeldDropped
 	HookPanicked
 	CheckAdvice
@@ -200,6 +201,13 @@ var table = [records]Row{
 		Attrs:  []string{"name", "waited"},
 		Advice: "unlock the lock, or use the context of its Held to re-enter",
 		When:   "after 10 s, once for each call",
+		Most:   5, Every: time.Minute,
+	},
+	CloseWaits: {
+		Level: slog.LevelWarn, Text: "lock: Close still waits, because locks are held or calls are under way",
+		Attrs:  []string{"held", "name", "waited"},
+		Advice: "unlock each lock when Held.Done is closed, and give Close a context with a deadline",
+		When:   "after 10 s, once for each Close. `name` is one of the locks",
 		Most:   5, Every: time.Minute,
 	},
 	HeldDropped: {
