@@ -34,10 +34,11 @@ type Stats struct {
 	Lag, Late Distribution
 }
 
-// Distribution and Bucket are those of package wheel.
 type (
+	// Distribution has Count, Sum, P50, P99 and Max of durations; see wheel.Distribution.
 	Distribution = wheel.Distribution
-	Bucket       = wheel.Bucket
+	// Bucket counts the durations up to a limit; see wheel.Bucket.
+	Bucket = wheel.Bucket
 )
 
 // Sizes summarises numbers of leases. Quantiles are accurate to one part in 16.

@@ -85,11 +85,11 @@ func Compare(t *testing.T, file string, rows []Row, dirs []string, but map[strin
 		if left[text] {
 			delete(left, text)
 		} else if !occurs(text, all) {
-			t.Errorf("%s: no row has the text %q", at, text)
+			t.Errorf("%s: no row has the text %q: make a row, or change the list of texts that no test makes, where Compare is called", at, text)
 		}
 	}
 	for text := range left {
-		t.Errorf("the text %q is left out and is not there", text)
+		t.Errorf("the text %q is left out and is not there: change the list of such texts, where Compare is called", text)
 	}
 	for _, name := range exported {
 		require.True(t, types["*"+name] || types[name], "no row has an error of type %s", name)

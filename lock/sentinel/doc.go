@@ -42,6 +42,12 @@
 // the sentinels need to agree, and a round trip. If the client did not receive
 // +switch-master, it takes up to a sixth of the lease more.
 //
+// Locks survive a time without a master of two thirds of the lease: 19 s of the
+// default 30 s. After that the first ones are lost, and after a lease all of them,
+// even if the replica has everything. The default of down-after-milliseconds of
+// Sentinel is 30,000, so with it a failover loses all locks. Set it to a sixth of
+// the lease, which is 5000, or make the lease longer.
+//
 // With min-replicas-to-write 1 and min-replicas-max-lag, a master that was cut
 // off refuses new locks and also renewals. Scripts of Redis 5 ignore these
 // settings, so use lock.Config.Replicas there. Fencing tokens (Held.Token) still
