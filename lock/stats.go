@@ -38,8 +38,8 @@ type Stats struct {
 
 	Tries uint64 // acquire scripts that were sent
 	// Unanswered counts scripts of calls that got no answer in time, or could not be sent because
-	// there was no connection. Each try counts, even if the next one was answered. For renewals see
-	// Renewal.Failed.
+	// there was no connection. Each try counts, even if the next one was answered. A call that
+	// leaves earlier, because its ctx ends, does not count. For renewals see Renewal.Failed.
 	Unanswered uint64
 	// Refused counts requests that Redis answered with an error, such as NOPERM, OOM or
 	// READONLY. A batch of renewals counts once.

@@ -58,10 +58,10 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 		k.grantedLocked(e, held)
 	case errors.As(err, &other):
 		k.stats.Refused++
-		e.isForeign = other.Foreign
 		if other.OthersWait { // which says nothing about the server
 			k.settleLocked(e, k.core.skip(e, other.TTL))
 		} else {
+			e.isForeign = other.Foreign
 			k.settleLocked(e, k.core.refuse(e, other.TTL))
 		}
 	case errors.Is(err, lock.ErrNotALock): // this name is to blame, not its server

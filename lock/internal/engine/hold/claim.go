@@ -31,7 +31,7 @@ func (c claim) releaseIfTaken(o wire.Outcome, a pipe.Answer) (owed bool) {
 	case mayHaveRun(o, a):
 		// Redis has refused it, perhaps halfway. One release is enough, but the next attempts must name
 		// the field: with full memory, Redis lets them write only if they have removed something.
-		c.releaseUnconfirmed(time.Now().Add(min(c.lease, c.engine.cfg.Lease)))
+		c.engine.Orphans.AddRefused(c.newOrphan(), time.Now().Add(min(c.lease, c.engine.cfg.Lease)))
 	default:
 		return false
 	}
@@ -53,10 +53,10 @@ func mayStillRun(o wire.Outcome, a pipe.Answer) bool {
 // releaseLater leaves a field that is in Redis to the orphans.
 func (c claim) releaseLater() { c.engine.Orphans.Add(c.newOrphan()) }
 
-// releaseUnconfirmed is releaseLater for a field that may have been taken or may still be taken. It may be
-// taken until open. If open is zero, that time is not known.
-func (c claim) releaseUnconfirmed(open time.Time) {
-	c.engine.Orphans.AddUnanswered(c.newOrphan(), open)
+// releaseUnconfirmed is releaseLater for a field whose acquisition got no answer, and may run until then. If
+// mayRunUntil is zero, that time is not known.
+func (c claim) releaseUnconfirmed(mayRunUntil time.Time) {
+	c.engine.Orphans.AddUnanswered(c.newOrphan(), mayRunUntil)
 }
 
 func (c claim) newOrphan() orphans.Field {

@@ -209,3 +209,21 @@ func TestACloseThatReleasesWaitsForALateCopyOfAFairTake(t *testing.T) {
 		require.False(b, fixture.Exists(b, b.s, "m"))
 	})
 }
+
+// TestACloseAfterARefusalDoesNotWait: Redis has refused to take the lock, because its memory is full, and has
+// answered everything. The release of a fair waiter's field does not say whether it found the field.
+func TestACloseAfterARefusalDoesNotWait(t *testing.T) {
+	withBusy(t, lock.Config{ReleaseOnClose: true}, func(b *busy) {
+		m := b.c.FairMutex("m")
+		held, err := m.Lock(context.Background())
+		require.NoError(b, err)
+		require.NoError(b, held.Unlock(context.Background()))
+		b.wire.Refuse("OOM command not allowed when used memory > 'maxmemory'.")
+		_, err = m.TryLock(context.Background())
+		require.ErrorContains(b, err, "OOM")
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(b, b.c.Close(context.Background()))
+		require.Less(b, time.Since(began), time.Second)
+	})
+}

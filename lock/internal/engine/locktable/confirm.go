@@ -193,6 +193,10 @@ func (t *Table[H]) doubt(h H) {
 	s.mu.Lock()
 	ask := s.doubts.mayAsk(h.Name(), t.Now(), t.pacing[waitqueue.Exclusive].MaxPoll)
 	if ask {
+		var none H
+		if next := s.holds.get(h.Name()); next != none && h.Leaving() {
+			h = next // to which it was handed over meanwhile
+		}
 		h.MarkDoubtful() // it may be handed over before Confirm
 	}
 	s.mu.Unlock()

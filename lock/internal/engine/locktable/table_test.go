@@ -341,6 +341,26 @@ func TestAHoldWhoseLockWasDeletedIsAskedAboutWhoeverHasIt(t *testing.T) {
 	}
 }
 
+// TestADoubtAboutAHoldThatWasHandedOverIsAboutTheNext: a call met the hold just before.
+func TestADoubtAboutAHoldThatWasHandedOverIsAboutTheNext(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		got := second.begin(t.Context(), Request{})
+		first.held.set(&first.held.leaving)
+		n := c.table.Leaving(first.held)
+		next := &fakeHold{name: "a", owner: second.as, past: new(Past)}
+		c.redis.swapHolder("a", first.held, next)
+		c.table.Deliver(first.held, n.Next, next)
+		require.NoError(t, <-got)
+		require.Zero(t, next.timesConfirmed())
+		c.table.doubt(first.held)
+		require.Equal(t, 1, next.timesConfirmed())
+		require.True(t, next.IsDoubtful())
+		c.unlock(next)
+	})
+}
+
 // TestAHoldThatIsHandedOverBesideAnotherIsAskedAbout: the key was deleted, and a try of another call has taken
 // the lock since the last Unlock of the hold began. Redis has at most one of the two.
 func TestAHoldThatIsHandedOverBesideAnotherIsAskedAbout(t *testing.T) {

@@ -342,6 +342,19 @@ func TestCloseWaitsUntilAFieldCanNoLongerBeTaken(t *testing.T) {
 	}
 }
 
+// TestCloseDoesNotWaitForWhatRedisHasRefused, though it is named to attempts for some time.
+func TestCloseDoesNotWaitForWhatRedisHasRefused(t *testing.T) {
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddRefused(field("a"), time.Now().Add(30*time.Second))
+		time.Sleep(time.Second)
+		require.Len(t, s.all(), 1)
+		require.Equal(t, []string{"a"}, o.FieldsToRemove(0, "m"))
+		began := time.Now()
+		require.Zero(t, o.Close(t.Context()))
+		require.Zero(t, time.Since(began))
+	})
+}
+
 // TestCloseSaysThatAFieldMayStillBeTaken: its context ends before.
 func TestCloseSaysThatAFieldMayStillBeTaken(t *testing.T) {
 	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {

@@ -69,6 +69,7 @@ type orphan struct {
 	isUnanswered bool
 	mayRunUntil  time.Time     // until when the acquisition may be carried out
 	isLimitKnown bool          // mayRunUntil is exact, because the acquisition has a time limit
+	closeWaits   bool          // Close waits until then, because no answer came
 	isPaid       bool          // Close does not wait for it any more
 	maxPause     time.Duration // the longest pause
 
@@ -105,17 +106,28 @@ func New(s network.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans
 // Add adds a field that is in Redis for at most its lease from now. It does not block.
 func (o *Orphans) Add(f Field) { o.add(f.newOrphan()) }
 
-// AddUnanswered is Add of a field that may have been taken or may still be taken. It may be
-// taken until open. If open is zero, that time is not known.
-func (o *Orphans) AddUnanswered(f Field, open time.Time) {
+// AddUnanswered is Add of a field whose acquisition got no answer. It may be taken until mayRunUntil, and Close
+// waits for that, which is up to the time that an answer may take. If mayRunUntil is zero, that time is
+// not known, and Close does not wait.
+func (o *Orphans) AddUnanswered(f Field, mayRunUntil time.Time) {
+	o.add(f.newUnconfirmed(mayRunUntil, !mayRunUntil.IsZero()))
+}
+
+// AddRefused is Add of a field whose acquisition Redis has refused, perhaps halfway. It is named to attempts, and
+// released once more, until named.
+func (o *Orphans) AddRefused(f Field, named time.Time) { o.add(f.newUnconfirmed(named, false)) }
+
+// newUnconfirmed returns the orphan of a field that may have been taken, or may be taken until mayRunUntil.
+func (f Field) newUnconfirmed(mayRunUntil time.Time, closeWaits bool) *orphan {
 	d := f.newOrphan()
+	d.closeWaits = closeWaits
 	d.isUnanswered, d.mayRunUntil = true, time.Now().Add(min(f.Lease, lateTime))
 	d.maxPause = min(max(f.Lease/10, leastOrphanPause), maxOrphanPause)
-	if !open.IsZero() {
-		d.isLimitKnown, d.mayRunUntil = true, open
+	if !mayRunUntil.IsZero() {
+		d.isLimitKnown, d.mayRunUntil = true, mayRunUntil
 	}
 	d.until = wait.Later(d.mayRunUntil, time.Now()).Add(f.Lease)
-	o.add(d)
+	return d
 }
 
 // Send sends a call until it is answered. It stops at until, because a later copy of the call
@@ -203,8 +215,7 @@ func (o *Orphans) recordAnswer(sent time.Time, a pipe.Answer, list ...*orphan) {
 	for _, d := range list {
 		definite := a.Err == nil || pipe.Definite(a.Err)
 		mayBeTaken := d.mayStillBeTaken(sent, a)
-		// Close waits until a field can no longer be taken, if that time is known. It is a second or two.
-		if definite && !d.isPaid && !(mayBeTaken && d.isLimitKnown) {
+		if definite && !d.isPaid && !(mayBeTaken && d.closeWaits) {
 			d.isPaid = true
 			o.countPaidLocked()
 		}
