@@ -179,7 +179,7 @@ func TestACutPubSubConnectionIsReplaced(t *testing.T) {
 func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *testing.T) {
 	fixture.SkipSlow(t)
 	s := fixture.Server(t)
-	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour, Lease: time.Hour, IOTimeout: time.Minute})
 	const keys = 10_000
 	name := func(i int) string { return fmt.Sprint("k", i) }
 	conn := fixture.Dial(t, s)
