@@ -120,7 +120,9 @@ func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duratio
 			defer t.Stop()
 		}
 		c.touch(b, live)
-		more = c.split(b, live, way.oneByOne)
+		if more = c.split(b, live, way.oneByOne); len(c.calls) == 0 {
+			return nil // the leases of this turn have ended
+		}
 		for i := range c.calls {
 			c.encode(b, i, way.asText)
 		}

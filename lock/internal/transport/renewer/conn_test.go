@@ -464,3 +464,61 @@ func TestAnAnswerThatIsReadLateCounts(t *testing.T) {
 		})
 	}
 }
+
+// refusing is a connection to a server that refuses each renewal of permits 900 ms after it was sent. It
+// calls refused with the number of permits.
+type refusing struct {
+	allHeld
+	waiting []int // permits of the requests without an answer; 0 for a question
+	refused func(permits int)
+}
+
+func (c *refusing) Send(command string, args ...any) error {
+	n := 0
+	if command == "EVALSHA" {
+		fmt.Sscan(string(args[len(args)-2].([]byte)), &n)
+	}
+	c.waiting = append(c.waiting, n)
+	return nil
+}
+
+func (c *refusing) ReceiveWithTimeout(time.Duration) (any, error) {
+	time.Sleep(900 * time.Millisecond)
+	n := c.waiting[0]
+	c.waiting = c.waiting[1:]
+	if n > 0 {
+		c.refused(n)
+	}
+	return nil, redis.Error("NOREPLICAS Not enough good replicas to write.")
+}
+
+// The hold of the second turn ends while the first turn waits for its answer, and then the time is due.
+func TestATurnWhoseHoldsHaveEndedSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		holds := map[int]*permits{4095: {n: 4095}, 4096: {n: 4096}}
+		r := New(configOf(time.Second, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			dialed := pipe.Connection{Conn: &refusing{refused: func(n int) { holds[4095+4096-n].lease.Release() }}}
+			dialed.Clock.AskByScript(time.Now().Add(-500 * time.Millisecond))
+			return dialed, nil
+		}))
+		var failures []error
+		dog, err := renewal.New(renewal.Config{TTL: 30 * time.Second, Dispatchers: 1, OnBatch: func(b renewal.BatchReport) {
+			failures = append(failures, b.Err)
+		}})
+		require.NoError(t, err)
+		lane, err := dog.Lane("s", r)
+		require.NoError(t, err)
+		for _, p := range holds {
+			require.NoError(t, lane.Hold(&p.lease, p, renewal.Terms{Stamp: time.Now(), TTL: 30 * time.Second}))
+		}
+		lane.Verify()
+		time.Sleep(950 * time.Millisecond)
+		dog.Close()
+		r.Close()
+		require.NotEmpty(t, failures)
+		for _, err := range failures {
+			require.ErrorContains(t, err, "NOREPLICAS")
+		}
+		require.Empty(t, r.waits, "the connection was neither given back nor closed")
+	})
+}
