@@ -107,6 +107,12 @@ func TestAReaderWhoseTimeIsOverIsGone(t *testing.T) {
 		require.Equal(t, int64(0), fixture.DoOn(t, conn, "HEXISTS", "k", "c:1:1"), "it is removed")
 	}
 	require.Equal(t, int64(1), fixture.DoOn(t, conn, "HEXISTS", "k", "c:1:2"))
+
+	// The message of the end of the last reader is refused.
+	fixture.DoOn(t, conn, "DEL", other)
+	reply := fixture.DoOn(t, conn, "EVAL", script.RwReadRelease.Text(), 3, "k", other, "{k}:wheellock_writers", "c:1:2", "channel", "{k}", "nosuchcommand")
+	require.EqualValues(t, -1, reply.([]any)[0])
+	require.Equal(t, int64(0), fixture.DoOn(t, conn, "EXISTS", "k"))
 }
 
 // TestAQuestionGivesNoKeyAnEnd: a key without TTL has lost it to somebody. A renewal gives it one. A

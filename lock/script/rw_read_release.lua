@@ -31,6 +31,6 @@ redis.call('del', timeoutKey)
 redis.call('hdel', lock, field)
 local told, refusal = settle(mode, writing, longest)
 if refusal then
-  return {1, refusal}
+  return {isOver and -1 or 1, refusal}
 end
 return isOver and -1 or 1 + told

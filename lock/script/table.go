@@ -31,7 +31,7 @@ var (
 	RwRead         = define("rw_read", "d02de241704dd7ed5a742420010b85c9e81c912f", expires|fields|acquires|concludes|others|takesRW)
 	RwWrite        = define("rw_write", "b8dfcad779fe8fe2832efed52677d137d94e1ab1", expires|fields|acquires|concludes|others|takesRW)
 	RwReadReenter  = define("rw_read_reenter", "75bd1dfdf4bd2fd54d38ecd2135644befa129f45", expires|held)
-	RwReadRelease  = define("rw_read_release", "c558e41a869d1b4b1e2a05ec739f6934cb77d666", effects|fields|concludes|publishes|held)
+	RwReadRelease  = define("rw_read_release", "bc6e8100eb8f35901b5ef91bfe74ec214f17885e", effects|fields|concludes|publishes|held)
 	RwWriteRelease = define("rw_write_release", "af56ed5e3a5524a90022f55a936afea70f1c96c0", effects|fields|concludes|publishes|held)
 	RwWithdraw     = define("rw_withdraw", "f8d3464cba08575e412fbbd0406d5768840b9cc3", publishes|tells)
 	RwRenew        = define("rw_renew", "cf69009cdb545a3db229490798ae959cf1de25db", expires)
