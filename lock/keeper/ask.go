@@ -67,6 +67,7 @@ func (k *Keeper) answered(e *entry, held *lock.Held, err error) (next *entry) {
 	case errors.Is(err, lock.ErrNotALock): // this name is to blame, not its server
 		k.stats.Failed++
 		k.stats.LastError = err
+		e.isForeign = true // the end of such a key is not told
 		k.settleLocked(e, k.core.refuse(e, -1))
 	default:
 		if k.tries.Err() == nil {

@@ -61,7 +61,7 @@ type Config struct {
 	// holds: from 100 ms to an hour, default 10 s. The Keeper draws each time at
 	// random from 7/10 of Look to Look, and looks sooner if the lease of the holder
 	// ends sooner. While the messages of a name come, it is four times as long, but not
-	// if another library has the lock, because such a lock publishes none. So Look
+	// if the Keeper's last try found a lock of another library, which publishes none. So Look
 	// limits how late a release is noticed whose message did not come. A name whose
 	// try failed is asked for again within a Look, or within 10 s, unless all names
 	// share one probe. Sharers are counted once in a Look.

@@ -86,7 +86,7 @@ type entry struct {
 	wasProved     bool // the try under way began so
 	heard         news // since the try or look under way began
 	hearsReleases bool // messages of its releases come
-	isForeign     bool // its last try found a lock of another library, whose release publishes no message
+	isForeign     bool // its last try found a lock of another library, or no lock, whose end publishes no message
 	// core.answers + 1 when a try of this name last failed while it was proved. Until another try is
 	// answered, a look does not prove the name again, because Redis may answer looks and refuse tries.
 	failedAtAnswer uint64

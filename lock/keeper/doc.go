@@ -34,8 +34,8 @@
 //   - A look asks Redis how long the key of a name still lives, for up to 512 names
 //     at a time. A name is looked at when the lease ends that the last look found, and
 //     after Config.Look at the latest; four times as long, while its messages come. A
-//     lock of another library, such as redsync, publishes none, so its name is looked at
-//     after Config.Look.
+//     lock of another library, such as redsync, publishes none. If the last try found
+//     one, its name is looked at after Config.Look.
 //   - At most Config.AtOnce tries are under way, and at most Config.PerSecond, or a
 //     twentieth more, begin in a second. When 8 tries have failed in a row, all names
 //     share one probe at a time (P44), with pauses that grow from 100 ms to 5 s, more

@@ -845,8 +845,14 @@ func TestANameThatIsNoLockDelaysNoOther(t *testing.T) {
 		require.False(t, p.Stats().Failing)
 		require.ErrorIs(t, p.Stats().LastError, lock.ErrNotALock)
 		p.Want("free")
-		time.Sleep(time.Second)
+		time.Sleep(time.Minute) // their channels are subscribed to
 		require.Equal(t, []string{"free"}, p.kept())
+		for _, name := range names {
+			_, err := srv.Do("DEL", name)
+			require.NoError(t, err)
+		}
+		time.Sleep(11 * time.Second) // a Look
+		require.Len(t, p.kept(), 21)
 	})
 }
 
