@@ -36,6 +36,9 @@ const (
 	askAgain = time.Second
 	// drift is the number of seconds in which two clocks drift apart by a second at most.
 	drift = 2000
+	// oldAfter is when an estimate is so old that its drift, 0.3 s by then, would keep those waiting who
+	// must know that a lost request cannot run any more.
+	oldAfter = 10 * time.Minute
 )
 
 // NoteQuestionSent records that the server is asked for its time now.
@@ -64,6 +67,11 @@ func (c *Clock) Due(now time.Time) bool {
 		every = askAgain
 	}
 	return !c.lastAsked.IsZero() && now.Sub(c.lastAsked) >= every
+}
+
+// IsOld reports whether limits would be later than need be, because no request has asked for the time for long.
+func (c *Clock) IsOld(now time.Time) bool {
+	return c.isKnown && !c.isDistrusted && now.Sub(c.sent) >= oldAfter
 }
 
 // Sample records an answer with the server's time. The question was sent at sent and

@@ -78,7 +78,7 @@ func (cfg *Config) dial(ctx context.Context, bound *dialing.Bound) (Connection, 
 	return dialed, err
 }
 
-// ErrReplaced is the error of connections that are closed when the server's epoch ends.
+// ErrReplaced is the error of connections that are closed when the server's epoch ends, or because they are old.
 var ErrReplaced = errors.New("the server was replaced")
 
 // ErrExpired is returned when the time of a request was over before it was written.

@@ -33,14 +33,18 @@ func newConn(p *Pipe, dialed Connection) *conn {
 
 // checkReady reports whether requests can be written to the connection. Only one goroutine at a
 // time may call it. A connection without a reader is checked first, and the resident reads
-// from then on.
+// from then on. One that is old is closed.
 func (c *conn) checkReady() bool {
 	c.mu.Lock()
-	alive, hasNoReader := c.err == nil, c.turn == noReader
+	alive, hasNoReader, isOld := c.err == nil, c.turn == noReader, c.isOldLocked(time.Now())
 	if hasNoReader {
 		c.giveTurnLocked(leader)
 	}
 	c.mu.Unlock()
+	if isOld {
+		c.fail(ErrReplaced)
+		return false
+	}
 	if alive && hasNoReader {
 		alive = c.checkQuiet()
 		c.giveTurn(resident)

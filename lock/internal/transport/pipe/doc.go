@@ -78,7 +78,8 @@
 // (script.Script.Expires): the server's time at the write plus Config.Timeout.
 // The server refuses a request that comes later. Each connection has a [Clock]
 // for that. A limit is too early only if the server's clock was set. Requests to
-// a server that does not tell its time have no limit.
+// a server that does not tell its time have no limit. After ten minutes without a request a
+// connection is replaced, because its Clock may be wrong by then.
 //
 // # States of a request
 //

@@ -138,6 +138,12 @@ func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questi
 	return asked
 }
 
+// isOldLocked reports whether the connection should be replaced before it is used again. It was idle for so long
+// that it no longer knows the server's time well. Networks forget such connections, too.
+func (x *Exchange) isOldLocked(now time.Time) bool {
+	return x.inflight.len() == 0 && x.clock.IsOld(now)
+}
+
 // send writes the requests and questions that registerLocked has recorded.
 func (x *Exchange) send(batch []*Request, asked questions) error {
 	if asked.asksTime {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -222,6 +223,55 @@ func TestAConnectionInUseAsksForTheTimeEachMinute(t *testing.T) {
 		b.requireYes(12)
 		seen := srv.seen()
 		require.InDelta(t, time.Hour.Milliseconds(), seen[len(seen)-2]-seen[len(seen)-1], 2000)
+	})
+}
+
+// TestAConnectionThatWasIdleForLongIsReplaced: it knows the server's time badly, and a request that is lost on
+// it might run for long.
+func TestAConnectionThatWasIdleForLongIsReplaced(t *testing.T) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
+		for i := range 12 {
+			b.requireYes(i)
+			time.Sleep(time.Minute)
+		}
+		require.EqualValues(t, 1, b.srv.dials.Load(), "it was in use")
+		time.Sleep(10 * time.Minute)
+		now := time.Now()
+		b.srv.mu.Lock()
+		b.srv.clock = pipe.Clock{}
+		b.srv.clock.Sample(now, now, now.Add(time.Hour), 0)
+		b.srv.mu.Unlock()
+		b.requireYes(12)
+		synctest.Wait()
+		require.EqualValues(t, 2, b.srv.dials.Load())
+		require.Equal(t, []error{pipe.ErrReplaced}, b.srv.failures())
+
+		b.srv.answer = func([]string) string { return hangUp }
+		a := b.call(t.Context(), 13)
+		requireNoReply(t, a.Err)
+		require.Less(t, a.MayRunUntil.Sub(now), 1100*time.Millisecond)
+	})
+}
+
+// TestAnOldConnectionIsNotReplacedWhileARequestIsInFlight: the server refuses TIME since the dial.
+func TestAnOldConnectionIsNotReplacedWhileARequestIsInFlight(t *testing.T) {
+	inTime(t, func(t *testing.T, b *harness, srv *timed) {
+		b.srv.answer = func(command []string) string {
+			switch {
+			case command[0] == "TIME":
+				return "-NOPERM\r\n"
+			case id(command) == "1":
+				time.Sleep(900 * time.Millisecond)
+			}
+			return srv.answer(command)
+		}
+		b.requireYes(0)
+		time.Sleep(10*time.Minute - 500*time.Millisecond)
+		var wg sync.WaitGroup
+		wg.Go(func() { b.requireYes(1) })
+		time.Sleep(600 * time.Millisecond)
+		wg.Go(func() { b.requireYes(2) })
+		wg.Wait()
 	})
 }
 

@@ -39,7 +39,8 @@ func (p *Pipe) writeNow(r *Request) bool {
 	p.mu.Lock()
 	c := p.live
 	p.mu.Unlock()
-	if c == nil || r.isExpired(time.Now()) || !c.isReadByResident() {
+	now := time.Now()
+	if c == nil || r.isExpired(now) || !c.isReadByResident(now) {
 		p.endWrite()
 		return false
 	}
@@ -57,10 +58,10 @@ const maxInFlightForWrite = 32
 const maxCallerWrite = 4 << 10
 
 // isReadByResident reports whether the resident reads the connection, and soon gets to the next answer.
-func (c *conn) isReadByResident() bool {
+func (c *conn) isReadByResident(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err == nil && c.turn == resident && c.inflight.len() < maxInFlightForWrite
+	return c.err == nil && c.turn == resident && c.inflight.len() < maxInFlightForWrite && !c.isOldLocked(now)
 }
 
 // writeOne writes the request of a caller that has called beginWrite, and calls endWrite.

@@ -137,6 +137,9 @@ func (p *Replicated) runConn() {
 			return // Close has failed c
 		}
 		var err error
+		if c != nil && c.isOld() {
+			p.failConn(c, ErrReplaced)
+		}
 		if c == nil || wait.Closed(c.failed) {
 			c, err = p.dial()
 		}
@@ -207,6 +210,12 @@ func (c *replicaConn) setLimited(isLimited bool) {
 	} else {
 		c.limit.Stop()
 	}
+}
+
+func (c *replicaConn) isOld() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.isOldLocked(time.Now())
 }
 
 // checkAge closes the connection if its oldest request is too old, see lookAtAgeLocked. It also looks
