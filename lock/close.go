@@ -24,12 +24,13 @@ import (
 // Close also waits until Redis has answered every request that takes a lock,
 // even if its caller has left, and every release whose outcome is unknown
 // (ErrUnknown of Unlock). A lock that is taken meanwhile is released again (P11).
-// If an answer was lost, Close waits until the request can no longer be carried
-// out, which is mostly Config.IOTimeout after it was sent.
-// This wait ends when ctx ends, or after Config.UnlockTimeout. With
-// Config.ReleaseOnClose it does not end with ctx. The error of Close then says
-// how many of these requests were not answered. It does not count them as locks
-// that are held.
+// If the answer of a request that takes a lock was lost, Close waits until it can
+// no longer be carried out: about Config.IOTimeout after it was sent. If the
+// server does not tell its time, that is not known, and Close does not wait for
+// it. These waits end when ctx ends, or after Config.UnlockTimeout and
+// Config.IOTimeout together. With Config.ReleaseOnClose they do not end with ctx,
+// and the error of Close says how many of these requests were not answered. It
+// does not count them as locks that are held.
 //
 // Close returns ctx.Err() (errors.Is) if locks were still held when ctx ended,
 // or if calls were still under way. The error says how many locks there were
@@ -60,7 +61,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	limit := ctx
 	if c.cfg.ReleaseOnClose {
-		limit = context.WithoutCancel(ctx) // holds.Close itself ends after Config.UnlockTimeout
+		limit = context.WithoutCancel(ctx) // holds.Close itself ends after Config.UnlockTimeout and Config.IOTimeout
 	}
 	var left error
 	if c.gaveUp.Load() && !isLater { // so nobody may have unlocked
@@ -71,7 +72,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case left != nil:
 	case n == 0 || !c.cfg.ReleaseOnClose:
 	case wait.Ended(ctx) == nil:
-		left = fmt.Errorf("lock: closed with no lock held, and %d requests were not answered within Config.UnlockTimeout, whose locks are left to their TTL: find out why Redis does not answer", n)
+		left = fmt.Errorf("lock: closed with no lock held, and %d requests were not answered in time, whose locks are left to their TTL: find out why Redis does not answer", n)
 	default:
 		left = fmt.Errorf("lock: closed with no lock held, and %d requests were not answered, whose locks are left to their TTL: %w: give Close more time", n, wait.Ended(ctx))
 	}

@@ -210,7 +210,7 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 			"the first leases ended before the last member was taken", "lock: re-entry of %q was not sent: %w", "lock: extend of %q was not sent: %w: try again",
 			"lock: closed with no lock held, but while calls were under way%s: %w: give Close more time",
 			"lock: closed with no lock held, and %d requests were not answered, whose locks are left to their TTL: %w: give Close more time",
-			"lock: closed with no lock held, and %d requests were not answered within Config.UnlockTimeout, whose locks are left to their TTL: find out why Redis does not answer",
+			"lock: closed with no lock held, and %d requests were not answered in time, whose locks are left to their TTL: find out why Redis does not answer",
 			"lock: %q: the lease is %v: it must end in %v, when the time of Config.MaxHold has passed: ask for a shorter one",
 		},
 		"TestAHookThatBlocksDelaysOnlyItsOwnCall has it, because it takes seconds": {

@@ -27,7 +27,7 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.Orphans = orphans.New(k.Network, cfg.Random, cfg.UnlockTimeout)
+	k.Orphans = orphans.New(k.Network, cfg.Random, cfg.UnlockTimeout+cfg.IOTimeout)
 	return k, nil
 }
 

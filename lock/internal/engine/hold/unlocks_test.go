@@ -38,6 +38,7 @@ func TestAServerIsSilentUnlessRedisAnswersAnUnlock(t *testing.T) {
 		}},
 		"refused": {true, func(b *busy, u *hold.Unlocks) {
 			x := b.lock("x")
+			synctest.Wait() // the connection for renewals is dialled
 			b.wire.Refuse("NOPERM no")
 			require.ErrorContains(b, u.Unlock(b.Context(), in(x)), "NOPERM")
 		}},
@@ -48,6 +49,7 @@ func TestAServerIsSilentUnlessRedisAnswersAnUnlock(t *testing.T) {
 		}},
 		"one of two, refused": {true, func(b *busy, u *hold.Unlocks) {
 			x, last := b.lock("x"), b.lock("x")
+			synctest.Wait() // the connection for renewals is dialled
 			b.wire.Refuse("NOPERM no")
 			require.ErrorContains(b, u.Unlock(b.Context(), in(x)), "NOPERM")
 			require.NoError(b, last.Unlock(b.Context()))
@@ -210,6 +212,21 @@ func TestACloseThatReleasesWaitsForALateCopyOfAFairTake(t *testing.T) {
 	})
 }
 
+func TestCloseWaitsForALostRequestLongerThanUnlockTimeout(t *testing.T) {
+	withBusy(t, lock.Config{ReleaseOnClose: true, Connections: 1, IOTimeout: 3 * time.Second}, func(b *busy) {
+		x, err := b.m.TryLock(context.Background())
+		require.NoError(b, err)
+		require.NoError(b, x.Unlock(context.Background()))
+		fixture.Do(b, b.s, "HSET", "m", "another:1", 1)
+		fixture.Do(b, b.s, "PEXPIRE", "m", 100_000)
+		synctest.Wait() // the connection for renewals is dialled
+		b.wire.LoseAnswer()
+		_, err = b.m.TryLock(context.Background())
+		require.ErrorIs(b, err, lock.ErrUnknown)
+		require.NoError(b, b.c.Close(context.Background()))
+	})
+}
+
 // TestACloseAfterARefusalDoesNotWait: Redis has refused to take the lock, because its memory is full, and has
 // answered everything. The release of a fair waiter's field does not say whether it found the field.
 func TestACloseAfterARefusalDoesNotWait(t *testing.T) {
@@ -218,6 +235,7 @@ func TestACloseAfterARefusalDoesNotWait(t *testing.T) {
 		held, err := m.Lock(context.Background())
 		require.NoError(b, err)
 		require.NoError(b, held.Unlock(context.Background()))
+		synctest.Wait() // the connection for renewals is dialled
 		b.wire.Refuse("OOM command not allowed when used memory > 'maxmemory'.")
 		_, err = m.TryLock(context.Background())
 		require.ErrorContains(b, err, "OOM")

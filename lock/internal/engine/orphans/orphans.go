@@ -107,8 +107,8 @@ func New(s network.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans
 func (o *Orphans) Add(f Field) { o.add(f.newOrphan()) }
 
 // AddUnanswered is Add of a field whose acquisition got no answer. It may be taken until mayRunUntil, and Close
-// waits for that, which is up to the time that an answer may take. If mayRunUntil is zero, that time is
-// not known, and Close does not wait.
+// waits for that as long as it waits for anything. If mayRunUntil is zero, that time is not known, and Close
+// does not wait.
 func (o *Orphans) AddUnanswered(f Field, mayRunUntil time.Time) {
 	o.add(f.newUnconfirmed(mayRunUntil, !mayRunUntil.IsZero()))
 }
@@ -446,11 +446,16 @@ func (o *Orphans) End() {
 
 // Close waits until all requests and releases are answered, until ctx ends, or for the time given to
 // New. It returns how many of them are left then. Their fields end with their TTL. When Close has
-// returned, no goroutine of o runs.
+// returned, no goroutine of o runs. A Close that begins after another has returned returns 0.
 func (o *Orphans) Close(ctx context.Context) (left int) {
 	o.closing.Store(true)
 	o.mu.Lock()
-	if (o.awaitedCount > 0 || o.underWay.Load() > 0) && !o.closed {
+	if o.closed {
+		o.mu.Unlock()
+		o.wg.Wait()
+		return 0
+	}
+	if o.awaitedCount > 0 || o.underWay.Load() > 0 {
 		if o.allDone == nil {
 			o.allDone = make(chan struct{})
 		}

@@ -430,7 +430,7 @@ func (w *world) end(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		for i, node := range c.nodes {
 			err := node.Close(ctx)
-			if c.closing.Load() && err != nil && strings.Contains(err.Error(), "were not answered within Config.UnlockTimeout") {
+			if c.closing.Load() && err != nil && strings.Contains(err.Error(), "were not answered in time") {
 				err = nil // an earlier Close gave these requests up
 			}
 			if c.closing.Load() && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
