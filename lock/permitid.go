@@ -50,7 +50,7 @@ func (e *PermitIDError) Is(target error) bool { return target == ErrNotHeld }
 // release(permitsIds).
 //
 // *PermitIDError: Release has released nothing. The error names the ids whose
-// permits are not taken, including those whose lease has ended by this client's
+// permits are not taken, including those whose lease has ended by the server's
 // clock. ErrUnknown: Redis did not answer within Config.UnlockTimeout. The client
 // keeps sending this request until 20 s after it was first sent. The request
 // takes effect once, however late a copy arrives, because no two permits ever

@@ -93,7 +93,7 @@ func (a *attempt) failTry(o wire.Outcome, ans pipe.Answer) wire.Outcome {
 	return o
 }
 
-// grant makes a hold of an acquisition that Redis has granted. ans.Open is until when an earlier
+// grant makes a hold of an acquisition that Redis has granted. ans.MayRunUntil is until when an earlier
 // request with the same field may still be carried out.
 func (a *attempt) grant(ctx context.Context, ans pipe.Answer, o wire.Outcome) wire.Outcome {
 	k := a.engine

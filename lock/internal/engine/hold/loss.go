@@ -16,7 +16,7 @@ func (l loss) forget() {
 	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
 	// What Close leaves to its TTL is not released, because its holder may still work.
 	late := h.has(unsure) && (l.why != renewal.Closed || !wait.Closed(h.engine.cfg.Closing))
-	if h.kind == Fair && h.has(closed) { // Close has released it, as Unlock does
+	if h.kind == Fair && h.has(closed) { // Close has given it up, and has released it as Unlock does if its server answered
 		late = late || h.mayRunFor() > 0
 	}
 	if longer || late || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
