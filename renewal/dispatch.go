@@ -116,7 +116,6 @@ func (ln *Lane) applyOutcomes(b *Batch) (rest time.Duration, recovered <-chan st
 	report.Lag = time.Duration(lag)
 	if answered {
 		for _, l := range unsure {
-			l.home = nil
 			ln.retryLocked(l, now)
 		}
 	} else {
@@ -142,7 +141,7 @@ func (b *Batch) emptyLocked() {
 func (ln *Lane) applyRenewedLocked(l *Lease, sent, now, renewedTrust instant) {
 	// An answer to a request that was written before Verify may be the old server's.
 	l.mustVerify = sent < ln.lastVerify || l.flags&doubted != 0
-	l.home, l.fails, l.moves, l.flags = nil, 0, 0, l.flags&takenOut
+	l.fails, l.moves, l.flags = 0, 0, l.flags&takenOut
 	isNotRenewed := l.isNotRenewed()
 	if !isNotRenewed {
 		l.trustLocked(renewedTrust)
@@ -210,7 +209,6 @@ func (ln *Lane) requeueFailedLocked(b *Batch, leases []*Lease, now instant) (tim
 	switch len(leases) {
 	case 0:
 	case 1:
-		leases[0].home = nil
 		leases[0].flags |= sentAlone
 		ln.retryLocked(leases[0], now)
 	default:

@@ -73,23 +73,15 @@ func (g *group) removeLocked(l *Lease) {
 	}
 }
 
-// wakeLocked returns when the group next needs a visit.
-func (g *group) wakeLocked() instant {
-	switch {
-	case g.live == 0:
-		return never
-	case g.kind == waiting, g.kind == queued:
-		return min(g.due, g.trust)
-	}
-	return g.trust
-}
-
-// armLocked moves the timer if it is not armed early enough. A timer that is
+// armLocked moves the timer to when the group next needs a visit, if it is not armed early enough. A timer that is
 // armed too early is left alone: its visit finds nothing and arms it again. A timer that was
 // armed before the machine was suspended is late by that time.
 func (g *group) armLocked(now instant) {
-	at, slept := g.wakeLocked(), g.lane.dog.epoch.Load().slept
-	if at == never || at >= g.armed && slept == g.slept {
+	at, slept := g.trust, g.lane.dog.epoch.Load().slept
+	if g.kind == waiting || g.kind == queued {
+		at = min(at, g.due)
+	}
+	if g.live == 0 || at == never || at >= g.armed && slept == g.slept {
 		return
 	}
 	half := instant(g.lane.dog.cfg.Tick / 2)

@@ -276,8 +276,8 @@ func (w *Watchdog) floorToWindow(t instant) instant { return t - t%instant(w.sla
 func (ln *Lane) firstDueLocked(l *Lease, now instant) instant {
 	l.slot = ln.slots.join()
 	due := ln.slots.nextMoment(l.slot, now)
-	if latest := ln.latestDueLocked(l, now); due > latest {
-		part := float64(due-now) / float64(ln.dog.interval)
+	if latest := l.latestDueLocked(now); due > latest {
+		part := float64(due-now) / float64(ln.slots.interval)
 		due = ln.dog.floorToWindow(now.plus(time.Duration(part * float64(latest-now))))
 	}
 	return due
@@ -292,16 +292,10 @@ func (ln *Lane) nextDueLocked(l *Lease, sent, now instant) instant {
 		l.slot = ln.slots.keepOrChange(l.slot, now)
 	}
 	due := ln.slots.nextRenewal(l.slot, sent)
-	if latest := ln.latestDueLocked(l, now); due > latest {
+	if latest := l.latestDueLocked(now); due > latest {
 		due = ln.dog.floorToWindow(latest)
 	}
 	return due
-}
-
-// latestDueLocked returns when l must be renewed at the latest, so that half of its
-// trust is left.
-func (ln *Lane) latestDueLocked(l *Lease, now instant) instant {
-	return now + max(instant(l.trust.Load())-now, 0)/2
 }
 
 // leaveSlotLocked is called when l is not renewed any more in this lane.

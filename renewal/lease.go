@@ -47,7 +47,7 @@ type Lease struct {
 
 	// guarded by the lane's lock
 	pos        int32   // in home.leases
-	home       *group  // where it is: a window, the queue or a batch
+	home       *group  // where it is while it is held: a window, the queue or a batch
 	due        instant // when its renewal is (or was) due
 	slot       uint16  // 0: none yet, or it is not renewed
 	isFixed    bool    // not renewed
@@ -172,7 +172,7 @@ func (l *Lease) Release() bool {
 		return false
 	}
 	var writes []<-chan struct{}
-	if l.mayBeInWriteLocked() {
+	if l.home.kind == inBatch || l.flags&takenOut != 0 { // else no request with l is being written
 		writes = l.writesLocked()
 	}
 	l.endLocked(ln, released)
@@ -182,9 +182,6 @@ func (l *Lease) Release() bool {
 	}
 	return true
 }
-
-// mayBeInWriteLocked returns false if no request with l, which is held, is being written.
-func (l *Lease) mayBeInWriteLocked() bool { return l.home.kind == inBatch || l.flags&takenOut != 0 }
 
 // writesLocked returns a channel for each request with l that is being written. It is closed
 // when the request is complete.
@@ -197,7 +194,7 @@ func (l *Lease) writesLocked() (writes []<-chan struct{}) {
 
 // writtenLocked is writesLocked for the batch in which l is now; nil if there is none.
 func (l *Lease) writtenLocked() <-chan struct{} {
-	if l.home == nil || l.home.kind != inBatch {
+	if l.home.kind != inBatch {
 		return nil
 	}
 	return l.home.batch.writtenLocked()
@@ -292,6 +289,12 @@ func (l *Lease) lock() *Lane {
 	}
 }
 
+// latestDueLocked returns when the lease must be renewed at the latest, so that half of its
+// trust is left.
+func (l *Lease) latestDueLocked(now instant) instant {
+	return now + max(instant(l.trust.Load())-now, 0)/2
+}
+
 // trustFrom returns the end of trust that a positive answer gives to a request for
 // ttl that was sent at sent.
 func (w *Watchdog) trustFrom(sent instant, ttl time.Duration) instant {
@@ -315,7 +318,7 @@ func (l *Lease) isNotRenewed() bool { return l.isFixed || instant(l.trust.Load()
 // endLocked takes the lease out of the watchdog in the terminal state s.
 func (l *Lease) endLocked(ln *Lane, s state) {
 	l.state.Store(uint32(s))
-	l.leaveLocked()
+	l.home.removeLocked(l)
 	ln.leaveSlotLocked(l)
 	ln.stats.leases--
 }
@@ -345,7 +348,7 @@ func (l *Lease) takeOutLocked() {
 		l.flags |= takenOut
 		l.home.lane.dog.noteTakenOut(l, written)
 	}
-	l.leaveLocked()
+	l.home.removeLocked(l)
 }
 
 // noteTakenOut notes that l was taken out of the batch that is being written until written is closed. The
@@ -368,13 +371,6 @@ func (w *Watchdog) passTakenOut(l, to *Lease) {
 		if slices.Contains(leases, l) {
 			w.takenOut[written] = append(leases, to)
 		}
-	}
-}
-
-// leaveLocked takes the lease out of its group.
-func (l *Lease) leaveLocked() {
-	if l.home != nil {
-		l.home.removeLocked(l)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestAStandstillBeforeATimerIsArmedDoesNotDelayIt(t *testing.T) {
 					var l Lease
 					require.NoError(t, ln.Hold(&l, n, Terms{Stamp: time.Now(), TTL: 30 * time.Second, Fixed: fixed}))
 					ln.mu.Lock()
-					l.leaveLocked()
+					l.home.removeLocked(&l)
 					now := w.now()
 					ln.mu.Unlock()
 					due := time.Now().Add(8 * time.Second)

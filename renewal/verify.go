@@ -82,7 +82,7 @@ func (l *Lease) Confirm() {
 		l.flags |= doubted
 	default:
 		now := ln.dog.now()
-		l.leaveLocked()
+		l.home.removeLocked(l)
 		l.mustVerify = true
 		ln.scheduleLocked(l, ln.dog.floorToWindow(now), now)
 	}

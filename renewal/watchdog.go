@@ -17,15 +17,14 @@ import (
 // concurrent use. A Watchdog must be closed.
 type Watchdog struct {
 	// immutable after New
-	cfg      Config
-	base     time.Time // instants count from here
-	slack    time.Duration
-	interval time.Duration
-	wheel    *wheel.Wheel
-	ctx      context.Context
-	cancel   context.CancelFunc
-	hooks    *hooks // nil without Config.OnBatch
-	random   *rand.Rand
+	cfg    Config
+	base   time.Time // instants count from here
+	slack  time.Duration
+	wheel  *wheel.Wheel
+	ctx    context.Context
+	cancel context.CancelFunc
+	hooks  *hooks // nil without Config.OnBatch
+	random *rand.Rand
 	// suspendedTime returns how long the machine was suspended since it was started, and
 	// suspendedBefore is what it returned at New. suspendedTime is nil if the system cannot tell.
 	suspendedTime   func() time.Duration
@@ -65,7 +64,7 @@ func New(cfg Config) (*Watchdog, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), suspendedTime: findSuspensionClock()}
+	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), suspendedTime: findSuspensionClock()}
 	if w.epoch.Store(new(epoch)); w.suspendedTime != nil {
 		w.suspendedBefore = w.suspendedTime()
 	}
