@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -54,7 +53,7 @@ func (x *multiHold) start() {
 
 // watchPart makes the end of a part call partEnded.
 func (x *multiHold) watchPart(seat int, p part) {
-	p.Hold.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, p, err) })
+	p.Hold.Watch().OnEnd(func(err error) { x.partEnded(seat, p, err) })
 }
 
 // mustBeMade panics if no call has returned x.

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -23,11 +22,11 @@ type Watch struct {
 	subject Subject       // immutable
 	done    chan struct{} // immutable
 
-	mu      sync.Mutex                     // guards the fields below; taken last
-	cause   error                          // why it ended; nil before
-	shared  map[<-chan struct{}]*sharedEnd // by the Done channel of the parents; the key nil is for parents that never end
-	cancels map[int]context.CancelCauseFunc
-	nextID  int
+	mu     sync.Mutex                     // guards the fields below; taken last
+	cause  error                          // why it ended; nil before
+	shared map[<-chan struct{}]*sharedEnd // by the Done channel of the parents; the key nil is for parents that never end
+	nextID int
+	onEnd  []func(cause error) // see OnEnd
 
 	cancelling sync.WaitGroup // the call of End that cancels the contexts; begun under mu
 }
@@ -68,11 +67,9 @@ func (w *Watch) End(cause error) {
 		return
 	}
 	w.cause = cause
-	contexts, cancels := w.shared, w.cancels
-	w.shared, w.cancels = nil, nil
-	if w.done != nil {
-		close(w.done)
-	}
+	contexts, onEnd := w.shared, w.onEnd
+	w.shared, w.onEnd = nil, nil
+	close(w.done)
 	w.cancelling.Add(1)
 	defer w.cancelling.Done()
 	w.mu.Unlock()
@@ -80,38 +77,28 @@ func (w *Watch) End(cause error) {
 		s.stop()
 		s.cancel(cause)
 	}
-	for _, id := range slices.Sorted(maps.Keys(cancels)) { // in the order of the calls of OnEnd
-		cancels[id](cause)
+	for _, f := range onEnd {
+		f(cause)
 	}
 }
 
-// OnEnd calls cancel when w ends, unless ctx has ended before. cancel cancels ctx. If w has
-// already ended, OnEnd calls cancel at once.
-func (w *Watch) OnEnd(ctx context.Context, cancel context.CancelCauseFunc) {
+// OnEnd calls f with the cause when w ends, after it has cancelled the contexts, or at once if w has
+// already ended.
+func (w *Watch) OnEnd(f func(cause error)) {
 	w.mu.Lock()
-	if w.cause != nil {
-		cause := w.cause
-		w.mu.Unlock()
-		cancel(cause)
-		return
+	cause := w.cause
+	if cause == nil {
+		w.onEnd = append(w.onEnd, f)
 	}
-	if w.cancels == nil {
-		w.cancels = make(map[int]context.CancelCauseFunc)
-	}
-	id := w.nextID
-	w.nextID++
-	w.cancels[id] = cancel
 	w.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.cancels, id)
-	})
+	if cause != nil {
+		f(cause)
+	}
 }
 
 // Kept returns how many records w keeps for its contexts.
 func (w *Watch) Kept() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.shared) + len(w.cancels)
+	return len(w.shared) + len(w.onEnd)
 }

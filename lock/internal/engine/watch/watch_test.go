@@ -87,7 +87,7 @@ func TestEverythingEndsWithTheCause(t *testing.T) {
 			child, cancel := context.WithCancel(ctx)
 			defer cancel()
 			var told []error
-			w.OnEnd(context.Background(), func(err error) { told = append(told, err) })
+			w.OnEnd(func(err error) { told = append(told, err) })
 			require.Nil(t, w.Cause())
 			require.NoError(t, ctx.Err())
 			require.NoError(t, child.Err())
@@ -102,7 +102,7 @@ func TestEverythingEndsWithTheCause(t *testing.T) {
 			require.True(t, closed(w.Done()))
 			require.Equal(t, errLost, w.Cause())
 			require.Equal(t, []error{errLost}, told)
-			w.OnEnd(context.Background(), func(err error) { told = append(told, err) })
+			w.OnEnd(func(err error) { told = append(told, err) })
 			require.Equal(t, []error{errLost, errLost}, told)
 			require.Zero(t, w.Kept())
 		})
@@ -360,8 +360,8 @@ func TestEndAllWaitsForTheGoroutineThatCancels(t *testing.T) {
 		_, w := newWatch("")
 		began, goOn := make(chan struct{}), make(chan struct{})
 		last, cancel := context.WithCancelCause(t.Context())
-		w.OnEnd(t.Context(), func(error) { close(began); <-goOn })
-		w.OnEnd(last, cancel)
+		w.OnEnd(func(error) { close(began); <-goOn })
+		w.OnEnd(cancel)
 		go w.End(errLost)
 		<-began
 		var returned atomic.Bool
@@ -388,7 +388,7 @@ func TestManyGoroutinesEndAWatchOnce(t *testing.T) {
 				parent, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				ctx := w.Context(parent)
-				w.OnEnd(parent, func(error) { told.Add(1) })
+				w.OnEnd(func(error) { told.Add(1) })
 				if i == 4 {
 					s.end()
 				}
@@ -413,36 +413,9 @@ func TestWhatEndsWithAWatchEndsInTheOrderInWhichItCame(t *testing.T) {
 	_, w := newWatch("")
 	var ended []int
 	for i := range 100 {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		w.OnEnd(ctx, func(cause error) {
-			ended = append(ended, i)
-			cancel(cause)
-		})
+		w.OnEnd(func(error) { ended = append(ended, i) })
 	}
 	w.End(errLost)
 	require.Len(t, ended, 100)
 	require.IsIncreasing(t, ended)
-}
-
-// TestWhatHasEndedItselfIsNotEndedByTheWatch: the Watch forgets a context that ends first.
-func TestWhatHasEndedItselfIsNotEndedByTheWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, w := newWatch("me")
-		var ended []string
-		for _, name := range []string{"first", "goes on", "last"} {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			w.OnEnd(ctx, func(cause error) {
-				ended = append(ended, name)
-				cancel(cause)
-			})
-			if name != "goes on" {
-				cancel(nil)
-			}
-		}
-		synctest.Wait()
-		require.Equal(t, 1, w.Kept())
-		w.End(errLost)
-		require.Equal(t, []string{"goes on"}, ended)
-		require.Zero(t, w.Kept())
-	})
 }
