@@ -12,26 +12,34 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 )
 
-// take takes a lock or permits, counts the call by its outcome, and calls the hooks. wrong is nil, or
-// the error of the call's own arguments.
-func (c *Client) take(ctx context.Context, w hold.Wanted, wrong error) (*Held, error) {
+// take takes a lock or permits, counts the call by its outcome, and calls the hooks.
+func (c *Client) take(ctx context.Context, w hold.Wanted) (*Held, error) {
 	began := c.table.Now()
-	held, waited, err := c.takeUncounted(ctx, w, wrong)
+	held, waited, err := c.takeUncounted(ctx, w)
 	c.telling.recordCall(ctx, w.Name, c.table.Now()-began, waited, held, err)
 	return (*Held)(held), err
 }
 
 // takeUncounted is take without the count and the hooks. It reports whether a call that waits had to.
-func (c *Client) takeUncounted(ctx context.Context, w hold.Wanted, wrong error) (held *hold.Held, waited bool, err error) {
+func (c *Client) takeUncounted(ctx context.Context, w hold.Wanted) (held *hold.Held, waited bool, err error) {
 	if w.Wait && deadlinePassed(ctx) {
 		w.Wait = false
 		held, err = tryOnce(ctx, c.cfg.IOTimeout, w.Name, func(ctx context.Context) (*hold.Held, error) {
-			held, _, err := c.takeUncounted(ctx, w, wrong)
+			held, _, err := c.takeUncounted(ctx, w)
 			return held, err
 		})
 		return held, false, err
 	}
-	if err := c.admit(ctx, w.Name, errors.Join(hold.CheckLease(w.Name, w.Lease), wrong)); err != nil {
+	var wrong error
+	if w.Renewed {
+		w.Lease = c.cfg.Lease
+	} else {
+		wrong = hold.CheckLease(w.Name, w.Lease)
+	}
+	if w.Kind == hold.Permits {
+		wrong = errors.Join(wrong, checkPermitsAtOnce(w.Name, w.Permits))
+	}
+	if err := c.admit(ctx, w.Name, wrong); err != nil {
 		return nil, false, err
 	}
 	defer c.table.End(w.Name)

@@ -173,7 +173,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	deleted, gone := false, false // gone: holds of this client may be
 	defer func() {
 		if gone {
-			m.confirmHolds()
+			m.c.table.ConfirmHolds(m.name)
 		}
 	}()
 	if wait.Ended(ctx) != nil {
@@ -270,17 +270,4 @@ func (c *Client) askTimes(ctx context.Context, most int, op, name string, call w
 func brokeOff(a pipe.Answer) bool {
 	_, reply := a.Err.(redis.Error)
 	return a.Err != nil && !reply && !a.IsAbandoned && !a.Stamp.IsZero() && !errors.Is(a.Err, ErrClosed)
-}
-
-// confirmHolds asks Redis about the holds of this client that ForceUnlock may have deleted. A field tells
-// the number of its owner, but not the client that made the owner. So it asks about all shared holds of
-// the name.
-func (m *Mutex) confirmHolds() {
-	if !m.kind.Exclusive() {
-		for _, h := range m.c.table.Shared(m.name) {
-			h.Confirm()
-		}
-	} else {
-		m.c.table.ConfirmHolds(m.name)
-	}
 }

@@ -244,9 +244,6 @@ func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
 func (p *pass) take(ctx context.Context, wait bool) (*hold.Held, error) {
 	m, t := p.m.members[p.at], p.Terms
 	t.Wait = wait
-	if t.Renewed {
-		t.Lease = m.c.cfg.Lease
-	}
 	held, err := m.acquire(ctx, t)
 	return (*hold.Held)(held), err
 }

@@ -279,12 +279,12 @@ func (x *multiHold) release(ctx context.Context, parts []part, retakes []*retake
 	send := func(parts []part) {
 		for _, p := range parts {
 			waiting++
-			inBackground(p.Hold, func() { results <- p.Hold.Unlock(ctx) })
+			p.Hold.InBackground(func() { results <- p.Hold.Unlock(ctx) })
 		}
 	}
 	for _, w := range retakes {
 		waiting++
-		inBackground(w.lost.Hold, func() {
+		w.lost.Hold.InBackground(func() {
 			<-w.ended
 			results <- w.err
 		})
@@ -326,7 +326,7 @@ func giveUp(ctx context.Context, taken []*hold.Held) {
 	}
 	done := make(chan struct{}, len(taken))
 	for _, x := range taken {
-		inBackground(x, func() {
+		x.InBackground(func() {
 			_ = x.Unlock(ctx) // after an unknown outcome the client keeps trying
 			done <- struct{}{}
 		})
@@ -341,7 +341,3 @@ func giveUp(ctx context.Context, taken []*hold.Held) {
 		}
 	}
 }
-
-// inBackground runs f on a goroutine for which Close of x's client waits. Once that client is
-// closed, f must be short.
-func inBackground(x *hold.Held, f func()) { x.InBackground("unlock a member", f) }

@@ -65,7 +65,7 @@ func (m *Mutex) Name() string { return m.name }
 // ErrClosed: the client is closing. An error that Redis answers, such as NOPERM
 // or WRONGTYPE, is returned at once.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
-	return m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true, Wait: true})
+	return m.acquire(ctx, hold.Terms{Renewed: true, Wait: true})
 }
 
 // LockFor is Lock with a lease of d that is not renewed. After d the lock is
@@ -93,7 +93,7 @@ func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 // Config.IOTimeout together at most. If nothing was sent by then, the error says
 // so, and is neither of the two. This is Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
-	return m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true})
+	return m.acquire(ctx, hold.Terms{Renewed: true})
 }
 
 // TryLockFor is TryLock with a lease of d that is not renewed; see LockFor.
@@ -103,7 +103,7 @@ func (m *Mutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) 
 
 // acquire is the common part of all functions that take the lock.
 func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*Held, error) {
-	return m.c.take(ctx, hold.Wanted{Kind: m.kind, Name: m.name, Terms: t}, nil)
+	return m.c.take(ctx, hold.Wanted{Kind: m.kind, Name: m.name, Terms: t})
 }
 
 // FairMutex returns a Mutex that serves its waiters in the order in which they

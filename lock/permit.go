@@ -93,7 +93,7 @@ func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.A
 // would stay valid whatever happens to the semaphore, and would have no id to
 // release.
 func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
-	return p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Wait: true})
+	return p.acquire(ctx, n, hold.Terms{Renewed: true, Wait: true})
 }
 
 // AcquireFor is Acquire with a lease of d that is not renewed. After d the
@@ -111,7 +111,7 @@ func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Durati
 // not answer. If Redis took the permits, the client gives them back. ErrNotSent:
 // there was no connection to Redis.
 func (p *PermitSemaphore) TryAcquire(ctx context.Context, n int64) (*Held, error) {
-	return p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true})
+	return p.acquire(ctx, n, hold.Terms{Renewed: true})
 }
 
 // TryAcquireFor is TryAcquire with a lease of d that is not renewed.
@@ -122,7 +122,7 @@ func (p *PermitSemaphore) TryAcquireFor(ctx context.Context, n int64, d time.Dur
 // Drain takes all free permits, at most 1000, keeps them renewed until Unlock,
 // and returns their number. If none is free it returns a *PermitsError.
 func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
-	held, err := p.acquire(ctx, maxPermitsAtOnce, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Fewer: true})
+	held, err := p.acquire(ctx, maxPermitsAtOnce, hold.Terms{Renewed: true, Fewer: true})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -131,11 +131,14 @@ func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 
 // acquire is the common part of all functions that take permits.
 func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t hold.Terms) (*Held, error) {
-	var wrong error
+	return p.s.c.take(ctx, hold.Wanted{Kind: hold.Permits, Name: p.s.name, Permits: n, Terms: t})
+}
+
+func checkPermitsAtOnce(name string, n int64) error {
 	if n < 1 || n > maxPermitsAtOnce {
-		wrong = fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", p.s.name, n, maxPermitsAtOnce)
+		return fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce)
 	}
-	return p.s.c.take(ctx, hold.Wanted{Kind: hold.Permits, Name: p.s.name, Permits: n, Terms: t}, wrong)
+	return nil
 }
 
 // PermitInfo describes a PermitSemaphore as Redis has it.

@@ -288,18 +288,22 @@ func (r *RedLock) elect(ctx context.Context, y *quorum.Tally[*hold.Held], from *
 		return nil, &UnknownError{Op: "acquire", Name: r.members[0].name, Err: errTooLate}
 	}
 	for _, h := range useless {
-		inBackground(h, func() { _ = h.Unlock(ctx) })
+		h.InBackground(func() { _ = h.Unlock(ctx) })
 	}
 	return x.newMultiHeld(), nil
 }
 
 // partOf returns the hold of a member that has voted.
 func (r *RedLock) partOf(b quorum.Ballot[*hold.Held], t hold.Terms) part {
-	lease := t.Lease
+	return part{Hold: b.Hold, Drift: drift(r.leaseOf(b.Member, t)), Member: b.Member, Server: b.Server}
+}
+
+// leaseOf returns the lease of a member.
+func (r *RedLock) leaseOf(member int, t hold.Terms) time.Duration {
 	if t.Renewed {
-		lease = r.members[b.Member].c.cfg.Lease
+		return r.members[member].c.cfg.Lease
 	}
-	return part{Hold: b.Hold, Drift: drift(lease), Member: b.Member, Server: b.Server}
+	return t.Lease
 }
 
 // ask takes a member and returns its vote.

@@ -49,10 +49,7 @@ func (x *multiHold) retakeLocked(seat int, why Reason) {
 	}
 	lost := x.parts[seat]
 	c := x.from.lock.members[lost.Member].c
-	lease := x.from.terms.Lease
-	if x.from.terms.Renewed {
-		lease = c.cfg.Lease
-	}
+	lease := x.from.lock.leaseOf(lost.Member, x.from.terms)
 	expired := !time.Now().Before(lost.Hold.Deadline().Add(c.watchdog.Margin(lease)))
 	how, may := quorum.MayRetake(why, expired, lost.Server, x.from.lock.cfg.Durable)
 	if !may {
@@ -137,7 +134,6 @@ func (w *retake) terms() (hold.Terms, bool) {
 		t.Lease = (t.Lease - time.Since(from.began)).Truncate(time.Millisecond)
 		return t, t.Lease >= MinLease
 	}
-	t.Lease = w.client().cfg.Lease
 	t.MaxHoldEnd = w.lost.Hold.Hold().MaxHoldEnd()
 	return t, t.MaxHoldEnd.IsZero() || time.Now().Before(t.MaxHoldEnd)
 }

@@ -24,9 +24,6 @@ var _ quorum.Member[*hold.Held] = voter{}
 func (m voter) Take(ctx context.Context) (*hold.Held, error) {
 	t := m.Terms
 	t.Wait = false
-	if t.Renewed {
-		t.Lease = m.c.cfg.Lease
-	}
 	held, err := m.acquire(ctx, t)
 	return (*hold.Held)(held), err
 }

@@ -19,11 +19,11 @@ import (
 // ctx.Err(). With a d of zero or less, TryLockWithin makes one try, which takes at
 // most Config.IOTimeout, unless others of this client wait.
 func (m *Mutex) TryLockWithin(ctx context.Context, d time.Duration) (*Held, error) {
-	w := hold.Wanted{Kind: m.kind, Name: m.name, Terms: hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}}
+	w := hold.Wanted{Kind: m.kind, Name: m.name, Terms: hold.Terms{Renewed: true}}
 	began, waited := m.c.table.Now(), false
 	held, err := within(ctx, d, func(ctx context.Context, waits bool) (*hold.Held, error) {
 		w.Wait = waits
-		held, hadTo, err := m.c.takeUncounted(ctx, w, nil)
+		held, hadTo, err := m.c.takeUncounted(ctx, w)
 		waited = waited || hadTo
 		return held, err
 	})

@@ -181,7 +181,7 @@ var bugs = []bug{
 	{
 		name: "fair-copy-after-the-release-is-not-owed", file: "lock/internal/engine/hold/unlock.go",
 		breaks: "a request of a fair waiter that comes after its hold was released takes the lock for nobody",
-		before: "\tif h.kind == Fair && h.mayRunFor() > 0 {\n\t\th.releaseLater()\n\t}\n",
+		before: "\tif err == nil && h.kind == Fair && h.mayRunFor() > 0 {\n\t\th.releaseLater()\n\t}\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/proof/simulation", run: "^TestACopyThatTakesAFairLockAfterItsReleaseIsGivenBack$"}},
 	},
@@ -343,14 +343,14 @@ var bugs = []bug{
 	{
 		name: "alone-call-misses-a-hold", file: "lock/internal/engine/locktable/table.go",
 		breaks: "a call that began without a queue does not know of a hold that became known meanwhile",
-		before: "\t\ts.prepareAdoptLocked(h.Name(), w)\n",
+		before: "\t\t\ts.queueOfLocked(Key{h.Name(), waitqueue.Exclusive})\n",
 		after:  "",
 		tests:  []tests{{pkg: simulation.pkg, run: "^TestAllOrdersOfSmallWorlds$"}},
 	},
 	{
 		name: "stranger-that-has-gone-is-believed-to-wait", file: "lock/internal/engine/locktable/queue.go",
 		breaks: "a client leaves releases to a stranger that has gone for a minute",
-		before: "\t\t\tx.Took(now)\n",
+		before: "\t\t\tx.Took(s.table.Now())\n",
 		after:  "\t\t\t_ = x\n",
 		tests:  []tests{{pkg: "./lock/internal/engine/locktable", run: "^TestAStrangerIsForgottenAfterAPauseInVain$"}},
 	},
@@ -508,16 +508,16 @@ var bugs = []bug{
 	{
 		name: "who-leaves-drops-what-was-handed-to-it", file: "lock/internal/engine/waitqueue/line.go",
 		breaks: "a lock that was handed to a call that has left is nobody's",
-		before: "\tif orphan, had := l.removeCaller(c); had {\n\t\tl.step.PassOn = append(l.step.PassOn, orphan)\n\t}\n\tl.updateConcerned(g)\n\treturn l.step\n}\n\n// removeCaller",
-		after:  "\tl.removeCaller(c)\n\tl.updateConcerned(g)\n\treturn l.step\n}\n\n// removeCaller",
+		before: "\t\tl.passOn(c)\n\t}\n\tl.removeFromLine(c)\n",
+		after:  "\t\tc.hold.state = held\n\t}\n\tl.removeFromLine(c)\n",
 		tests:  []tests{{pkg: "./lock/internal/engine/waitqueue", run: "^TestThePropertiesHold$"}},
 		says:   "is nobody's",
 	},
 	{
 		name: "leave-looks-at-all", file: "lock/internal/engine/waitqueue/line.go",
 		breaks: "a call that leaves costs a step for each that waits",
-		before: "\tif orphan, had := l.removeCaller(c); had {\n\t\tl.step.PassOn = append(l.step.PassOn, orphan)\n\t}\n\tl.updateConcerned(g)\n\treturn l.step\n}\n\n// removeCaller",
-		after:  "\tif orphan, had := l.removeCaller(c); had {\n\t\tl.step.PassOn = append(l.step.PassOn, orphan)\n\t}\n\tfor x := l.first; x != nil; x = x.next {\n\t\tl.update(x)\n\t}\n\tl.updateConcerned(g)\n\treturn l.step\n}\n\n// removeCaller",
+		before: "\tl.removeCaller(c)\n\tl.updateConcerned(g)\n\treturn l.step\n}\n\n// removeCaller",
+		after:  "\tl.removeCaller(c)\n\tfor x := l.first; x != nil; x = x.next {\n\t\tl.update(x)\n\t}\n\tl.updateConcerned(g)\n\treturn l.step\n}\n\n// removeCaller",
 		tests:  []tests{{pkg: "./lock/internal/engine/waitqueue", run: "^TestJoiningAndLeavingCostTheSameHoweverManyWait$"}},
 	},
 	{
@@ -572,8 +572,8 @@ var bugs = []bug{
 	{
 		name: "redlock-without-drift", file: "lock/redlock.go",
 		breaks: "nothing is taken off the trust in a RedLock for clocks that run apart",
-		before: "return part{Hold: b.Hold, Drift: drift(lease),",
-		after:  "_ = lease\n\treturn part{Hold: b.Hold, Drift: 0,",
+		before: "Drift: drift(r.leaseOf(b.Member, t)),",
+		after:  "Drift: 0,",
 		tests:  []tests{{pkg: "./lock", run: "^TestARedLockIsTrustedForLessThanItsMembers$"}},
 	},
 	{

@@ -252,12 +252,12 @@ func (h *Hold) MaxHoldEnd() time.Time { return h.lease.MaxHoldEnd() }
 // Valid reports whether the lease has not ended, as far as the clock can tell.
 func (h *Hold) Valid() bool { return h.lease.Valid() }
 
-// InBackground runs f, which must be short once the client is closed, on a goroutine that Close
-// waits for.
-func (x *Held) InBackground(role string, f func()) {
+// InBackground runs f, which unlocks x as a member, on a goroutine that Close waits for. f must be short
+// once the client is closed.
+func (x *Held) InBackground(f func()) {
 	k, name := x.h.engine, x.h.name
 	k.Table.Begin(name, false)
-	go k.cfg.Labeler.Label(role, func() {
+	go k.cfg.Labeler.Label("unlock a member", func() {
 		defer k.Table.End(name)
 		f()
 	})()

@@ -131,7 +131,7 @@ func TestCloseWaitsForWorkInTheBackground(t *testing.T) {
 		held, err := b.m.Lock(ctx)
 		require.NoError(b, err)
 		end, closed := make(chan struct{}), make(chan error, 1)
-		in(held).InBackground("test", func() { <-end })
+		in(held).InBackground(func() { <-end })
 		require.NoError(b, held.Unlock(ctx))
 		go func() { closed <- b.c.Close(ctx) }()
 		synctest.Wait()

@@ -15,7 +15,7 @@ import (
 
 // Terms has what the caller of a lock function asks for.
 type Terms struct {
-	Lease   time.Duration
+	Lease   time.Duration // Config.Lease if it is renewed
 	Renewed bool
 	Wait    bool
 	Fewer   bool // of permits: fewer will do

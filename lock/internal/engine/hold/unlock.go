@@ -65,7 +65,17 @@ func (x *Held) unlock(ctx context.Context, owed bool, s *answering) (next uint32
 	var last pipe.Answer
 	ended := false // x was the last one, and is taken off the count when the turn ends
 	entered := busy == nil
-	defer func() { x.leaveUnlock(entered && !last.IsAbandoned, ended) }()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if ended {
+			h.count--
+			x.restLocked() // the lease has ended, so there is nothing to settle
+		}
+		if entered && !last.IsAbandoned {
+			h.endTurnLocked()
+		}
+	}()
 	if settles && cause == nil {
 		h.settle()
 	}
@@ -88,23 +98,6 @@ func (x *Held) unlock(ctx context.Context, owed bool, s *answering) (next uint32
 	// next one of this hold makes it right.
 	next, last, o = x.unlockOne(ctx, remaining, s)
 	return next, o
-}
-
-// leaveUnlock is the end of unlock. With pass it ends the turn. With ended it takes x, the last Held
-// of the hold, off the count.
-func (x *Held) leaveUnlock(pass, ended bool) {
-	if !pass && !ended {
-		return
-	}
-	x.h.mu.Lock()
-	defer x.h.mu.Unlock()
-	if ended {
-		x.h.count--
-		x.restLocked() // the lease has ended, so there is nothing to settle
-	}
-	if pass {
-		x.h.endTurnLocked()
-	}
 }
 
 // busyRelease is how an Unlock ends that waited for its turn in vain, because of err.
@@ -145,7 +138,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answer
 	var n succession
 	if !again && busy == nil {
 		if n = h.planHandOver(); n.token > 0 && k.handOverInMemory(h, n) {
-			h.released(ctx)
+			h.reportReleased(ctx, nil)
 			return stateUnlocked, wire.Outcome{Result: wire.Granted}
 		}
 	}
@@ -176,22 +169,17 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error, s *answer
 		h.Lost(renewal.NotOwner)
 		return stateUnlocked, wire.Failure(h.lostError())
 	}
-	h.released(ctx)
+	h.reportReleased(ctx, nil)
 	return stateUnlocked, o
 }
 
-// released is called when the last one of h has ended as it should. A waiter of a FairMutex keeps its
+// reportReleased counts the last Unlock of h, and reports how it ended. A waiter of a FairMutex keeps its
 // field after a request that was not answered. If a copy of that request may still take the field
 // again, the field is now left to the orphans. While the hold lasted, the field was no orphan.
-func (h *Hold) released(ctx context.Context) {
-	if h.kind == Fair && h.mayRunFor() > 0 {
+func (h *Hold) reportReleased(ctx context.Context, err error) {
+	if err == nil && h.kind == Fair && h.mayRunFor() > 0 {
 		h.releaseLater()
 	}
-	h.reportReleased(ctx, nil)
-}
-
-// reportReleased counts the last Unlock of h, and reports how it ended.
-func (h *Hold) reportReleased(ctx context.Context, err error) {
 	if !h.has(returned) {
 		return
 	}

@@ -10,21 +10,18 @@ import "github.com/wheellock/wheellock/lock/internal/engine/waitqueue"
 // asksAloneLocked notes w as the one call that asks for its Mutex, and reports whether it may:
 // no queue, no hold of this client and no stranger is known there.
 func (s *shard[H]) asksAloneLocked(w *Waiter[H]) bool {
-	var none H
 	name := w.key.Name
-	if w.key.Kind != waitqueue.Exclusive || s.closed.Load() || s.queues.get(w.key) != nil || s.alone[name] != nil ||
-		s.holds.get(name) != none || len(s.older[name]) > 0 {
+	if w.key.Kind != waitqueue.Exclusive || s.closed.Load() || s.queues.get(w.key) != nil || s.alone[name] != nil || len(s.older[name]) > 0 {
 		return false
 	}
-	now := s.table.Now()
-	if s.strangers.near(name, now) != nil {
+	if _, held := s.holds.get(name); held || s.strangersLocked(name) != nil {
 		return false
 	}
 	if s.alone == nil {
 		s.alone = make(map[string]*Waiter[H])
 	}
 	s.alone[name] = w
-	w.alone, w.lastTryAt = true, now
+	w.alone, w.lastTryAt = true, s.table.Now()
 	return true
 }
 
@@ -60,13 +57,4 @@ func (s *shard[H]) aloneEndsLocked(w *Waiter[H]) bool {
 	delete(s.alone, w.key.Name)
 	w.isUnreferenced = true
 	return true
-}
-
-// prepareAdoptLocked is called before a hold of that name becomes known. w is the call that took it, or nil.
-func (s *shard[H]) prepareAdoptLocked(name string, w *Waiter[H]) {
-	if w != nil && w.alone {
-		s.aloneEndsLocked(w)
-	} else {
-		s.queueOfLocked(Key{name, waitqueue.Exclusive})
-	}
 }

@@ -1,6 +1,7 @@
 package locktable
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -124,8 +125,7 @@ func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 			continue
 		}
 		s.watchQueueLocked(q) // a call that sleeps does not do so again
-		var none H
-		if h := s.holds.get(q.key.Name); h != none && enterable(h) {
+		if h, ok := s.holds.get(q.key.Name); ok && enterable(h) {
 			holds = append(holds, h)
 		}
 		for _, h := range s.older[q.key.Name] {
@@ -137,15 +137,21 @@ func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 	return holds, true
 }
 
-// ConfirmHolds asks Redis about the exclusive holds of a name, because something has deleted the lock. It
-// also has Redis asked about the hold that one of them is just being handed over to.
+// ConfirmHolds asks Redis about the holds of a name, because something has deleted the lock. It also has
+// Redis asked about the hold that one of them is just being handed over to. A field tells the number of its
+// owner, but not the client that made the owner. So ConfirmHolds asks about the holds of all owners. It looks
+// through all holds of the shard that are not exclusive.
 func (t *Table[H]) ConfirmHolds(name string) {
 	s := t.shard(name)
 	s.mu.Lock()
 	holds := slices.Clone(s.older[name])
-	var none H
-	if h := s.holds.get(name); h != none {
+	if h, ok := s.holds.get(name); ok {
 		holds = append(holds, h)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(s.shared), sharedKey.compare) {
+		if key.name == name {
+			holds = append(holds, s.shared[key]...)
+		}
 	}
 	for _, h := range holds {
 		h.MarkDoubtful()
@@ -193,8 +199,7 @@ func (t *Table[H]) doubt(h H) {
 	s.mu.Lock()
 	ask := s.doubts.mayAsk(h.Name(), t.Now(), t.pacing[waitqueue.Exclusive].MaxPoll)
 	if ask {
-		var none H
-		if next := s.holds.get(h.Name()); next != none && h.Leaving() {
+		if next, ok := s.holds.get(h.Name()); ok && h.Leaving() {
 			h = next // to which it was handed over meanwhile
 		}
 		h.MarkDoubtful() // it may be handed over before Confirm

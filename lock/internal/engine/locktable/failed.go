@@ -201,8 +201,7 @@ func (w *Waiter[H]) heldUntil() time.Time {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var none H
-	if h := s.holds.get(w.key.Name); w.key.Kind.IsExclusive() && h != none && !h.IsLost() {
+	if h, ok := s.holds.get(w.key.Name); ok && w.key.Kind.IsExclusive() && !h.IsLost() {
 		return h.Deadline()
 	}
 	return w.q.heldUntil

@@ -44,28 +44,31 @@ type Following[H Hold] struct {
 	Reservation time.Duration
 }
 
-// leavingLocked is Table.Leaving.
-func (s *shard[H]) leavingLocked(h H) (n Following[H]) {
-	mode := h.Mode()
-	near, yields := s.noteLeavingLocked(h)
-	n.InRun = near
-	for _, k := range kindsOf(mode) {
+// Leaving tells the queues of h's name that the last Unlock of h is about to end h. It
+// returns which call gets h next. It is called once for a hold.
+func (t *Table[H]) Leaving(h H) (n Following[H]) {
+	s, mode, yields := t.shard(h.Name()), h.Mode(), false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := h.Past(); p != nil && p.sofar.Running() { // else a queue has the run
+		n.InRun = true
+	}
+	if mode == Exclusive {
+		if x := s.strangersLocked(h.Name()); x != nil {
+			yields = x.Leaving(t.Now())
+			n.InRun = n.InRun || x.HasStranger()
+		}
+	}
+	for _, k := range queuesOf[mode] {
 		q := s.queues.get(Key{h.Name(), k})
 		if q == nil {
-			if p := h.Past(); p != nil && p.sofar.Running() {
-				n.InRun = true
-			}
 			continue
 		}
-		if q.line.RunLength() > 0 {
-			n.InRun = true
-		}
-		first, over, done := q.line.Leaving(h.Owner(), h, s.table.Now(), yields)
-		if over {
-			n.Over = true
-		}
+		n.InRun = n.InRun || q.line.RunLength() > 0
+		first, over, done := q.line.Leaving(h.Owner(), h, t.Now(), yields)
+		n.Over = n.Over || over
 		if mode == Exclusive { // else others may have it too
-			q.probe.Releasing(s.table.Now())
+			q.probe.Releasing(t.Now())
 		}
 		s.stepLocked(done)
 		if first != nil {
@@ -100,7 +103,7 @@ func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
 	now := s.table.Now()
 	s.stepLocked(q.line.Handed(h.Owner(), h, &w.caller, next, now))
 	if q.line.RunLength() == 0 { // a script at the end of a run kept the lock, because Redis knew no other waiter
-		if x := s.strangers.near(h.Name(), now); x != nil {
+		if x := s.strangersLocked(h.Name()); x != nil {
 			x.NoWaiters(now)
 		}
 	}
@@ -118,4 +121,6 @@ type RunEnd struct {
 	RoundTrip time.Duration // or, if longer, half of the time until a waiter without messages tries
 	Awaited   bool          // there is such a waiter
 	Suspects  bool          // no call of this client waits, but a subscriber was told
+
+	isLookTime bool // see isTimeToLook; set by ForgetAfter
 }

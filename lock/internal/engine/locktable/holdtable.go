@@ -35,20 +35,21 @@ func (t *holdTable[H]) find(name string) (tag uint32, place int, found bool) {
 	return tag, place, false
 }
 
-// get returns the hold of a name, or nil.
-func (t *holdTable[H]) get(name string) (h H) {
-	if _, place, found := t.find(name); found {
-		return t.holds[place]
+// get returns the hold of a name, if there is one.
+func (t *holdTable[H]) get(name string) (h H, found bool) {
+	_, place, found := t.find(name)
+	if found {
+		h = t.holds[place]
 	}
-	return h
+	return h, found
 }
 
-// set makes h the hold of its name, and returns the one before, or nil.
-func (t *holdTable[H]) set(h H) (before H) {
+// set makes h the hold of its name, and returns the one before, if there was one.
+func (t *holdTable[H]) set(h H) (before H, replaced bool) {
 	tag, place, found := t.find(h.Name())
 	if found {
 		before, t.holds[place] = t.holds[place], h
-		return before
+		return before, true
 	}
 	if t.n >= len(t.tags)-len(t.tags)/8 {
 		t.resize(max(minPlaces, len(t.tags)+len(t.tags)/2))
@@ -56,7 +57,7 @@ func (t *holdTable[H]) set(h H) (before H) {
 	}
 	t.tags[place], t.holds[place] = tag, h
 	t.n++
-	return before
+	return before, false
 }
 
 // remove takes h out if it is the hold of its name, and reports whether it was.

@@ -148,8 +148,7 @@ func (s *shard[H]) newQueueLocked(k Key) *queue[H] {
 		for _, h := range s.older[k.Name] {
 			s.knownLocked(q, h)
 		}
-		var none H
-		if h := s.holds.get(k.Name); h != none {
+		if h, ok := s.holds.get(k.Name); ok {
 			s.knownLocked(q, h)
 		}
 	}
@@ -182,8 +181,7 @@ func (s *shard[H]) dropLocked(q *queue[H]) *queue[H] {
 	if !q.line.Idle() {
 		return nil
 	}
-	var none H
-	if h := s.holds.get(q.key.Name); h != none && q.line.RunLength() > 0 {
+	if h, ok := s.holds.get(q.key.Name); ok && q.line.RunLength() > 0 {
 		if p := h.Past(); p != nil {
 			*p = Past{q.line.SuspendRun(), q.lastForcedRelease, q.runEnded}
 		}
@@ -234,18 +232,13 @@ func (s *shard[H]) joinLocked(w *Waiter[H]) {
 	s.stepLocked(w.q.line.Join(&w.caller))
 }
 
-// kindsOf are the kinds of the queues that are told of a hold.
-func kindsOf(m Mode) []waitqueue.Kind {
-	switch m {
-	case Exclusive:
-		return exclusiveKinds
-	case Permit:
-		return nil // permits have no owners
-	}
-	return sharedKinds
+// queuesOf has the kinds of the queues that are told of a hold.
+var queuesOf = [...][]waitqueue.Kind{
+	Exclusive: {waitqueue.Exclusive, waitqueue.QueueInRedis},
+	Reading:   {waitqueue.ReadWrite, waitqueue.ReadersAlone},
+	Writing:   {waitqueue.ReadWrite, waitqueue.ReadersAlone},
+	Permit:    nil, // permits have no owners
 }
-
-var exclusiveKinds, sharedKinds = []waitqueue.Kind{waitqueue.Exclusive, waitqueue.QueueInRedis}, []waitqueue.Kind{waitqueue.ReadWrite, waitqueue.ReadersAlone}
 
 // tookLocked tells the queues of h's name, if there are any, that h is among the
 // client's holds. w is the call that took it, or nil. If w's queue knows holds, w leaves it
@@ -253,12 +246,11 @@ var exclusiveKinds, sharedKinds = []waitqueue.Kind{waitqueue.Exclusive, waitqueu
 func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 	mode := h.Mode()
 	if mode == Exclusive {
-		now := s.table.Now()
-		if x := s.strangers.near(h.Name(), now); x != nil {
-			x.Took(now)
+		if x := s.strangersLocked(h.Name()); x != nil {
+			x.Took(s.table.Now())
 		}
 	}
-	for _, k := range kindsOf(mode) {
+	for _, k := range queuesOf[mode] {
 		q := s.queues.get(Key{h.Name(), k})
 		switch {
 		case q == nil:
@@ -282,16 +274,16 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 	return ended
 }
 
-// goneLocked tells the queues of h's name that know of h that h has ended. It returns the
-// queues that are not needed any more, see dropLocked.
-func (s *shard[H]) goneLocked(h H, r RunEnd, isLookTime bool) (ended [2]*queue[H]) {
+// goneLocked tells the queues of h's name that know of h that h has ended. wasCurrent says that h was
+// the hold of its name. goneLocked returns the queues that are not needed any more, see dropLocked.
+func (s *shard[H]) goneLocked(h H, r RunEnd, wasCurrent bool) (ended [2]*queue[H]) {
 	mode := h.Mode()
 	if mode == Permit {
 		s.freedLocked(Key{h.Name(), waitqueue.Permits})
 		return ended
 	}
-	yields := s.freedByUsLocked(h, r, isLookTime)
-	for i, k := range kindsOf(mode) {
+	yields := wasCurrent && s.freedByUsLocked(h.Name(), r)
+	for i, k := range queuesOf[mode] {
 		switch q := s.queues.get(Key{h.Name(), k}); {
 		case q == nil:
 		case q.line.Has(h.Owner(), h):

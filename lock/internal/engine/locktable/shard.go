@@ -81,7 +81,7 @@ func enterable[H Hold](h H) bool { return !h.Leaving() && !h.IsLost() }
 // owner.Nobody it returns the hold of any owner.
 func (s *shard[H]) liveLocked(name string, o owner.Owner) (none H) {
 	fits := func(h H) bool { return enterable(h) && (o == owner.Nobody || h.Owner() == o) }
-	if h := s.holds.get(name); h != none && fits(h) {
+	if h, ok := s.holds.get(name); ok && fits(h) {
 		return h
 	}
 	for _, h := range slices.Backward(s.older[name]) {
@@ -108,21 +108,22 @@ func (s *shard[H]) ownLocked(name string, o owner.Owner, m Mode) (none H) {
 // replaceLocked makes next the hold of its name in the place of h, which has ended, and reports whether h was
 // that hold until now. If another hold of the name came since, replaceLocked keeps and returns it.
 func (s *shard[H]) replaceLocked(h, next H) (other H, wasCurrent bool) {
-	before := s.holds.set(next)
+	before, replaced := s.holds.set(next)
 	if before == h {
 		return other, true
 	}
 	s.removeOlderLocked(h)
-	s.addOlderLocked(before)
+	if replaced {
+		s.addOlderLocked(before)
+	}
 	return before, false
 }
 
-// addOlderLocked keeps h, which another hold has replaced, among the known holds. h may be nil. Redis has
+// addOlderLocked keeps h, which another hold has replaced, among the known holds. Redis has
 // at most one of the two. It need not be the later one: when a key is deleted, the answer to the
 // acquisition before that may come last.
 func (s *shard[H]) addOlderLocked(h H) {
-	var none H
-	if h == none || !enterable(h) {
+	if !enterable(h) {
 		return
 	}
 	if s.older == nil {
@@ -132,30 +133,36 @@ func (s *shard[H]) addOlderLocked(h H) {
 	s.many++
 }
 
-// removeOlderLocked makes h unknown if it is among the older holds of its name, and reports
-// whether it was.
-func (s *shard[H]) removeOlderLocked(h H) bool {
+// removeOlderLocked makes h unknown if it is among the older holds of its name.
+func (s *shard[H]) removeOlderLocked(h H) {
 	name := h.Name()
 	older := s.older[name]
 	i := slices.Index(older, h)
 	if i < 0 {
-		return false
+		return
 	}
 	s.many--
 	if s.older[name] = slices.Delete(older, i, i+1); len(s.older[name]) == 0 {
 		delete(s.older, name)
 	}
-	return true
 }
 
-// addLocked makes h known. It first wakes the callers that can re-enter it now.
-func (s *shard[H]) addLocked(h H) {
+// addLocked makes h known. It first wakes the callers that can re-enter it now. If h is exclusive and there
+// is another such hold of its name, addLocked returns that.
+func (s *shard[H]) addLocked(h H) (other H, found bool) {
 	defer s.changedLocked(s.heldLocked())
 	s.wakeOwnerWatchesLocked(h)
 	mode := h.Mode()
 	if mode == Exclusive {
-		s.addOlderLocked(s.holds.set(h))
-		return
+		if before, replaced := s.holds.set(h); replaced {
+			s.addOlderLocked(before)
+		}
+		for _, other := range slices.Backward(s.older[h.Name()]) {
+			if enterable(other) {
+				return other, true
+			}
+		}
+		return other, false
 	}
 	if s.shared == nil {
 		s.shared = make(map[sharedKey][]H)
@@ -163,25 +170,22 @@ func (s *shard[H]) addLocked(h H) {
 	key := sharedKey{h.Name(), h.Owner(), mode}
 	s.shared[key] = append(s.shared[key], h)
 	s.many++
+	return other, false
 }
 
-// removeLocked makes h unknown, and reports whether it was known.
-func (s *shard[H]) removeLocked(h H) bool {
+// removeLocked makes h unknown, and reports whether it was the exclusive hold of its name.
+func (s *shard[H]) removeLocked(h H) (wasCurrent bool) {
 	defer s.changedLocked(s.heldLocked())
 	mode := h.Mode()
 	if mode == Exclusive {
-		if s.removeOlderLocked(h) {
-			return true
-		}
-		if !s.holds.remove(h) {
-			return false
-		}
-		if older := s.older[h.Name()]; len(older) > 0 {
+		if wasCurrent = s.holds.remove(h); !wasCurrent {
+			s.removeOlderLocked(h)
+		} else if older := s.older[h.Name()]; len(older) > 0 {
 			next := older[len(older)-1]
 			s.removeOlderLocked(next)
 			s.holds.set(next)
 		}
-		return true
+		return wasCurrent
 	}
 	key := sharedKey{h.Name(), h.Owner(), mode}
 	i := slices.Index(s.shared[key], h)
@@ -192,7 +196,7 @@ func (s *shard[H]) removeLocked(h H) bool {
 	if s.shared[key] = slices.Delete(s.shared[key], i, i+1); len(s.shared[key]) == 0 {
 		delete(s.shared, key)
 	}
-	return true
+	return false
 }
 
 // appendAllLocked appends all holds. Holds that share a name come in the same order each time.
@@ -209,10 +213,10 @@ func (s *shard[H]) appendAllLocked(holds []H) []H {
 	return holds
 }
 
-// signalIdleLocked notes that there is neither hold nor call after Close began. A call that
-// begins later, an Unlock of a lost hold, is not waited for.
+// signalIdleLocked is called after Close began, and notes that there is neither hold nor call. A call
+// that begins later, an Unlock of a lost hold, is not waited for.
 func (s *shard[H]) signalIdleLocked() {
-	if !s.closed.Load() || s.idle || s.heldLocked() > 0 || s.calls.Load() > 0 {
+	if s.idle || s.heldLocked() > 0 || s.calls.Load() > 0 {
 		return
 	}
 	s.idle = true

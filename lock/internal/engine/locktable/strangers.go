@@ -45,11 +45,11 @@ func yieldingOf(lease time.Duration) waitqueue.Yielding {
 // a short time. It outlives the queues, which end when their last waiter has gone.
 type strangers map[string]*waitqueue.Strangers
 
-// near returns the strangers that wait for a lock, nil if none is known.
-func (m strangers) near(name string, now waitqueue.Instant) *waitqueue.Strangers {
-	x := m[name]
-	if x != nil && !x.Near(now) {
-		delete(m, name)
+// strangersLocked returns the strangers that wait for a lock, nil if none is known.
+func (s *shard[H]) strangersLocked(name string) *waitqueue.Strangers {
+	x := s.strangers[name]
+	if x != nil && !x.Near(s.table.Now()) {
+		delete(s.strangers, name)
 		return nil
 	}
 	return x
@@ -72,9 +72,10 @@ func (m *strangers) add(name string, x waitqueue.Strangers, now waitqueue.Instan
 func (m *strangers) makeRoom(now waitqueue.Instant) {
 	var oldest string
 	var seen waitqueue.Instant
-	for name := range *m {
-		switch x := m.near(name, now); {
-		case x == nil:
+	for name, x := range *m {
+		switch {
+		case !x.Near(now):
+			delete(*m, name)
 		case oldest == "" || x.Seen() < seen:
 			oldest, seen = name, x.Seen()
 		}
@@ -90,7 +91,7 @@ func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant, ttl time.D
 	if w.key.Kind != waitqueue.Exclusive {
 		return
 	}
-	if x := s.strangers.near(w.key.Name, now); x != nil {
+	if x := s.strangersLocked(w.key.Name); x != nil {
 		if !w.stranger {
 			x.Overtaken(w.lastTryAt, ttl)
 		}
@@ -100,37 +101,18 @@ func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant, ttl time.D
 	}
 }
 
-// noteLeavingLocked is called when h is about to end. near reports whether a stranger may wait, and
-// over whether the run that led to h is over because one waits.
-func (s *shard[H]) noteLeavingLocked(h H) (near, over bool) {
-	if h.Mode() != Exclusive {
-		return false, false
-	}
+// freedByUsLocked notes that the hold of a name has ended. It reports whether strangers may wait.
+func (s *shard[H]) freedByUsLocked(name string, r RunEnd) (near bool) {
 	now := s.table.Now()
-	x := s.strangers.near(h.Name(), now)
-	if x == nil {
-		return false, false
-	}
-	over = x.Leaving(now)
-	return x.HasStranger(), over
-}
-
-// freedByUsLocked notes that h has ended, if it is the hold of its name. It reports whether
-// strangers may wait.
-func (s *shard[H]) freedByUsLocked(h H, r RunEnd, isLookTime bool) (near bool) {
-	if h.Mode() != Exclusive || s.holds.get(h.Name()) != h {
-		return false
-	}
-	now := s.table.Now()
-	x := s.strangers.near(h.Name(), now)
+	x := s.strangersLocked(name)
 	switch {
 	case x != nil:
 		x.Freed(now, r.Others)
-		if x.IsCrowded() && s.noteLookLocked(h.Name(), now, isLookTime) {
+		if x.IsCrowded() && s.noteLookLocked(name, now, r.isLookTime) {
 			x.LeaveOnceMore(now)
 		}
 	case r.Suspects:
-		s.suspectLocked(h.Name(), now, isLookTime || now > s.suspected[h.Name()].Add(suspectEach))
+		s.suspectLocked(name, now, r.isLookTime || now > s.suspected[name].Add(suspectEach))
 	}
 	return x != nil && x.HasStranger()
 }
@@ -182,8 +164,7 @@ func (w *Waiter[H]) yieldUntilLocked(end time.Time, limited bool, now waitqueue.
 	if w.key.Kind != waitqueue.Exclusive {
 		return 0
 	}
-	known := &w.shard.strangers
-	x := known.near(w.key.Name, now)
+	x := w.shard.strangersLocked(w.key.Name)
 	messages, stood, news := w.q.probe.News(now)
 	released := messages > 0 || w.q.probe.Deferred(now, strangerPause)
 	switch {

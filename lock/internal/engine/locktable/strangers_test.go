@@ -25,7 +25,7 @@ func (c *client) believesInStrangers(name string) bool {
 	s := c.table.shard(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.strangers.near(name, c.table.Now()) != nil
+	return s.strangersLocked(name) != nil
 }
 
 // TestAStrangerIsForgottenAfterAPauseInVain: the client believes for a minute that a stranger waits.
@@ -100,7 +100,7 @@ func (c *client) crowd(name string) *waitqueue.Strangers {
 	s, now := c.table.shard(name), c.table.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := s.strangers.near(name, now)
+	x := s.strangersLocked(name)
 	for ; !x.IsCrowded(); now++ {
 		x.Freed(now, 2)
 		c.overtake(x, now)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,25 +83,6 @@ func (t *Table[H]) Live(name string) H {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.liveLocked(name, owner.Nobody)
-}
-
-// Shared returns the holds of a name that are not exclusive, of all owners. It looks through all such
-// holds of the shard.
-func (t *Table[H]) Shared(name string) (holds []H) {
-	s := t.shard(name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var keys []sharedKey
-	for key := range s.shared {
-		if key.name == name {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, sharedKey.compare)
-	for _, key := range keys {
-		holds = append(holds, s.shared[key]...)
-	}
-	return holds
 }
 
 // Own returns the hold that an owner can re-enter, or nil.
@@ -203,18 +183,19 @@ func (t *Table[H]) Adopt(h H, w *Waiter[H]) bool {
 		s.mu.Unlock()
 		return false
 	}
-	var none H
-	old := none
 	if h.Mode() == Exclusive {
-		old = s.liveLocked(h.Name(), owner.Nobody)
-		s.prepareAdoptLocked(h.Name(), w)
+		if w != nil && w.alone {
+			s.aloneEndsLocked(w)
+		} else {
+			s.queueOfLocked(Key{h.Name(), waitqueue.Exclusive})
+		}
 	}
-	s.addLocked(h)
+	other, contradicts := s.addLocked(h)
 	ended := s.tookLocked(h, w)
 	s.mu.Unlock()
 	t.endQueue(ended)
-	if old != none { // one of them is not in Redis any more
-		old.Confirm()
+	if contradicts { // one of them is not in Redis any more
+		other.Confirm()
 		h.Confirm()
 	}
 	t.catchUp(h)
@@ -237,26 +218,17 @@ func (t *Table[H]) Forget(h H) { t.ForgetAfter(h, RunEnd{}) }
 
 // ForgetAfter is Forget of a hold whose release may have ended a run of hand-overs.
 func (t *Table[H]) ForgetAfter(h H, run RunEnd) {
-	isLookTime := run.Suspects && t.isTimeToLook(h.Name())
+	run.isLookTime = run.Suspects && t.isTimeToLook(h.Name())
 	s := t.shard(h.Name())
 	s.mu.Lock()
-	ended := s.goneLocked(h, run, isLookTime)
-	if s.removeLocked(h) {
+	ended := s.goneLocked(h, run, s.removeLocked(h))
+	if s.closed.Load() {
 		s.signalIdleLocked()
 	}
 	s.mu.Unlock()
 	for _, q := range ended {
 		t.endQueue(q)
 	}
-}
-
-// Leaving tells the queue of h's name that the last Unlock of h is about to end h. It
-// returns which call gets h next. It is called once for a hold.
-func (t *Table[H]) Leaving(h H) Following[H] {
-	s := t.shard(h.Name())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.leavingLocked(h)
 }
 
 // Deliver completes the hand-over of h. It makes next the hold of the name and gives next to

@@ -149,7 +149,7 @@ func (w *Waiter[H]) Run(ctx context.Context) wire.Outcome {
 				continue
 			}
 		case waitqueue.DoProbe:
-			if o = w.wants.Try(ctx); o.Result == wire.Granted {
+			if o = w.wants.Try(ctx); o.Result == wire.Granted && w.q != nil {
 				w.got(o)
 			}
 		}
@@ -303,8 +303,8 @@ func (w *Waiter[H]) warn() {
 func (w *Waiter[H]) held() bool {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	var none H
-	return w.shard.holds.get(w.key.Name) != none
+	_, held := w.shard.holds.get(w.key.Name)
+	return held
 }
 
 // awaitEnd waits until the queue knows that h, which cannot be re-entered, has
@@ -327,11 +327,8 @@ func (w *Waiter[H]) awaitEnd(ctx context.Context, h H) {
 	}
 }
 
-// got tells the queue that a try has brought what w wants, unless that was a hold.
+// got tells the queue that a try has brought what w wants. For a hold, tookLocked has done that.
 func (w *Waiter[H]) got(o wire.Outcome) {
-	if w.q == nil {
-		return
-	}
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,7 @@ type Family int
 type Field struct {
 	Name   string // the lock
 	Family Family
-	Text   string        // "": there is no field, and attempts remove nothing
+	Text   string        // named to new attempts, which remove it; "": there is no field
 	Lease  time.Duration // how long it is in Redis at most
 	// Release releases the field. Together, if not nil, releases it with other fields of the
 	// lock. It is for places of waiters in a queue, because a script walks the queue to find one.
@@ -57,12 +57,8 @@ type Field struct {
 // orphan is a script that must still be carried out, mostly the release of a
 // field. It may be sent more than once.
 type orphan struct {
-	call         wire.Call
-	batchRelease func(fields []string) wire.Call // replaces call, if not nil
-	name         string
-	family       Family
-	field        string    // named to new attempts at the lock; "" if there is none
-	until        time.Time // by then Redis has expired the field, or a copy would do harm
+	Field
+	until time.Time // by then Redis has expired the field, or a copy would do harm
 
 	// For a field whose acquisition was not answered. The acquisition may be carried out
 	// after a release that did not find the field, so the release is sent again.
@@ -104,7 +100,7 @@ func New(s network.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans
 }
 
 // Add adds a field that is in Redis for at most its lease from now. It does not block.
-func (o *Orphans) Add(f Field) { o.add(f.newOrphan()) }
+func (o *Orphans) Add(f Field) { o.add(&orphan{Field: f, until: time.Now().Add(f.Lease)}) }
 
 // AddUnanswered is Add of a field whose acquisition got no answer. It may be taken until mayRunUntil, and Close
 // waits for that as long as it waits for anything. If mayRunUntil is zero, that time is not known, and Close
@@ -119,10 +115,10 @@ func (o *Orphans) AddRefused(f Field, named time.Time) { o.add(f.newUnconfirmed(
 
 // newUnconfirmed returns the orphan of a field that may have been taken, or may be taken until mayRunUntil.
 func (f Field) newUnconfirmed(mayRunUntil time.Time, closeWaits bool) *orphan {
-	d := f.newOrphan()
-	d.closeWaits = closeWaits
-	d.isUnanswered, d.mayRunUntil = true, time.Now().Add(min(f.Lease, lateTime))
-	d.maxPause = min(max(f.Lease/10, leastOrphanPause), maxOrphanPause)
+	d := &orphan{
+		Field: f, closeWaits: closeWaits, isUnanswered: true, mayRunUntil: time.Now().Add(min(f.Lease, lateTime)),
+		maxPause: min(max(f.Lease/10, leastOrphanPause), maxOrphanPause),
+	}
 	if !mayRunUntil.IsZero() {
 		d.isLimitKnown, d.mayRunUntil = true, mayRunUntil
 	}
@@ -133,7 +129,7 @@ func (f Field) newUnconfirmed(mayRunUntil time.Time, closeWaits bool) *orphan {
 // Send sends a call until it is answered. It stops at until, because a later copy of the call
 // would do harm. Send does not block.
 func (o *Orphans) Send(name string, call wire.Call, until time.Time) {
-	o.add(&orphan{name: name, call: call, until: until})
+	o.add(&orphan{Field: Field{Name: name, Release: call}, until: until})
 }
 
 // UnansweredRequests says until when one of several unanswered requests may still be carried out. The zero
@@ -162,12 +158,6 @@ func (o *UnansweredRequests) Until() time.Time {
 	return o.last
 }
 
-func (f Field) newOrphan() *orphan {
-	return &orphan{
-		name: f.Name, family: f.Family, field: f.Text, call: f.Release, batchRelease: f.Together, until: time.Now().Add(f.Lease),
-	}
-}
-
 // add adds d and sends it. It does not block.
 func (o *Orphans) add(d *orphan) {
 	o.mu.Lock()
@@ -175,8 +165,8 @@ func (o *Orphans) add(d *orphan) {
 		o.mu.Unlock()
 		return
 	}
-	if d.field != "" {
-		o.owed[d.name] = append(o.owed[d.name], d)
+	if d.Text != "" {
+		o.owed[d.Name] = append(o.owed[d.Name], d)
 	}
 	o.awaitedCount++
 	o.armLocked()
@@ -191,8 +181,8 @@ func (o *Orphans) FieldsToRemove(family Family, name string) []string {
 	list := o.owed[name]
 	var fields []string
 	for i := len(list) - 1; i >= 0 && len(fields) < MaxFieldsToRemove; i-- {
-		if list[i].family == family {
-			fields = append(fields, list[i].field)
+		if list[i].Family == family {
+			fields = append(fields, list[i].Text)
 		}
 	}
 	return fields
@@ -200,12 +190,12 @@ func (o *Orphans) FieldsToRemove(family Family, name string) []string {
 
 // send sends d and does not wait.
 func (o *Orphans) send(d *orphan) {
-	if d.batchRelease != nil {
+	if d.Together != nil {
 		o.sendInBatch(d)
 		return
 	}
 	began := time.Now()
-	o.sender.Post(d.name, d.call, func(a pipe.Answer) { o.recordAnswer(began, a, d) })
+	o.sender.Post(d.Name, d.Release, func(a pipe.Answer) { o.recordAnswer(began, a, d) })
 }
 
 // recordAnswer records the answer to a script for all of list. The script was sent at sent.
@@ -250,7 +240,7 @@ func (d *orphan) mayStillBeTaken(sent time.Time, a pipe.Answer) bool {
 		return false
 	}
 	n, _ := a.Reply.Number()
-	return a.Err != nil || n < 0 || d.batchRelease != nil || d.field == ""
+	return a.Err != nil || n < 0 || d.Together != nil || d.Text == ""
 }
 
 // fieldBatch has the fields of one lock that are released together, because each walk along the
@@ -273,10 +263,10 @@ const (
 // sendInBatch is send of a field that is released together with others.
 func (o *Orphans) sendInBatch(d *orphan) {
 	o.mu.Lock()
-	q := o.batches[d.name]
+	q := o.batches[d.Name]
 	if q == nil {
 		q = &fieldBatch{}
-		o.batches[d.name] = q
+		o.batches[d.Name] = q
 	}
 	if q.inFlight == maxSingle || q.isPausing || len(q.waiting) > 0 {
 		q.waiting = append(q.waiting, d)
@@ -310,13 +300,13 @@ func (o *Orphans) sendWaiting(name string, q *fieldBatch) {
 
 // sendRelease releases fields of one lock.
 func (o *Orphans) sendRelease(q *fieldBatch, list ...*orphan) {
-	name := list[0].name
+	name := list[0].Name
 	fields := make([]string, len(list))
 	for i, d := range list {
-		fields[i] = d.field
+		fields[i] = d.Text
 	}
 	began := time.Now()
-	o.sender.Post(name, list[0].batchRelease(fields), func(a pipe.Answer) {
+	o.sender.Post(name, list[0].Together(fields), func(a pipe.Answer) {
 		o.recordAnswer(began, a, list...)
 		o.mu.Lock()
 		q.inFlight--

@@ -27,19 +27,13 @@ type Grant[P MemberHold] struct {
 	Server string        // the server's run id when it voted; "" if it was not asked for
 }
 
-// validUntil returns when the grant stops counting, as it stands now. It returns false if the grant is
-// lost.
-func (g Grant[P]) validUntil() (time.Time, bool) {
-	if g.Hold.Ended() {
-		return time.Time{}, false
-	}
-	return g.Hold.Deadline().Add(-g.Drift), true
-}
+// end returns when the grant stops counting, as it stands now.
+func (g Grant[P]) end() time.Time { return g.Hold.Deadline().Add(-g.Drift) }
 
 // CountValid returns how many of grants are held now.
 func CountValid[P MemberHold](grants []Grant[P], now time.Time) (n int) {
 	for _, g := range grants {
-		if g.Hold.Valid() && (g.Drift == 0 || now.Before(g.Hold.Deadline().Add(-g.Drift))) {
+		if g.Hold.Valid() && (g.Drift == 0 || now.Before(g.end())) {
 			n++
 		}
 	}
@@ -51,8 +45,8 @@ func CountValid[P MemberHold](grants []Grant[P], now time.Time) (n int) {
 func Deadline[P MemberHold](grants []Grant[P], need int) (time.Time, bool) {
 	ends := make([]time.Time, 0, len(grants))
 	for _, g := range grants {
-		if end, ok := g.validUntil(); ok {
-			ends = append(ends, end)
+		if !g.Hold.Ended() {
+			ends = append(ends, g.end())
 		}
 	}
 	if len(ends) < need {

@@ -52,7 +52,7 @@ func (w *world) encode(b []byte) []byte {
 	l, p := &w.line, &w.probe
 	bl := w.left
 	e.put(bl.unknown, bl.late, bl.lost, bl.deaf, bl.silent, bl.close, w.other, w.free, w.taken, w.messages)
-	e.put(w.ghosts[0], w.ghosts[1], w.late[0], w.late[1], int8(l.runLength), w.runs)
+	e.put(w.ghosts[0], w.ghosts[1], w.late[0], w.late[1], int8(l.run.length), w.runs)
 	if w.other != 0 {
 		e.time(w.otherEnd, 0)
 	}

@@ -28,7 +28,7 @@ func (l *Line[O, H]) Leaving(o O, h H, now Instant, yields bool) (next *Caller[O
 	n.state = leaving
 	l.blocking--
 	l.updateConcerned(g)
-	if l.closed || l.kind != Exclusive || l.first == nil || l.first.isGranted || l.limits.Length == 0 {
+	if l.closed || l.kind != Exclusive || l.first == nil || l.first.isGranted() || l.limits.Length == 0 {
 		return nil, false, l.step
 	}
 	n.endsRun = yields || l.isRunOver(now)
@@ -36,27 +36,27 @@ func (l *Line[O, H]) Leaving(o O, h H, now Instant, yields bool) (next *Caller[O
 }
 
 func (l *Line[O, H]) isRunOver(now Instant) bool {
-	if l.runLength == 0 {
+	if l.run.length == 0 {
 		return false
 	}
-	all := l.runLength >= l.maxTurns()
+	all := l.run.length >= l.maxTurns()
 	if all {
-		l.wasBrief = now < l.runStart.Add(l.limits.Brief)
+		l.run.wasBrief = now < l.run.start.Add(l.limits.Brief)
 	}
-	return all && !l.wasBrief || l.runLength >= l.limits.Length || now > l.runStart.Add(l.limits.Time)
+	return all && !l.run.wasBrief || l.run.length >= l.limits.Length || now > l.run.start.Add(l.limits.Time)
 }
 
 // maxTurns returns how many hand-overs a run that is not brief may have.
 func (l *Line[O, H]) maxTurns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
 
 // RunLength returns how many hand-overs led to the present hold.
-func (l *Line[O, H]) RunLength() int { return l.runLength }
+func (l *Line[O, H]) RunLength() int { return l.run.length }
 
-// RunState is the state of a run while no caller is in line.
+// RunState is the state of a run.
 type RunState struct {
-	length int // 0: there is none
-	start  Instant
-	brief  bool
+	length   int // hand-overs that led to the present hold
+	start    Instant
+	wasBrief bool // when last all callers had had a turn in a run, the run had not taken Run.Brief
 }
 
 // Running reports whether a run led to the present hold.
@@ -64,29 +64,22 @@ func (r RunState) Running() bool { return r.length > 0 }
 
 // SuspendRun returns the run that led to the present hold, for RestoreRun of the next Line. A
 // run does not end because its Line is dropped.
-func (l *Line[O, H]) SuspendRun() RunState {
-	if l.runLength == 0 {
-		return RunState{}
-	}
-	return RunState{l.runLength, l.runStart, l.wasBrief}
-}
+func (l *Line[O, H]) SuspendRun() RunState { return l.run }
 
 // RestoreRun makes r the run that led to the hold that was just given to AddHold.
-func (l *Line[O, H]) RestoreRun(r RunState) {
-	l.runLength, l.runStart, l.wasBrief = r.length, r.start, r.brief
-}
+func (l *Line[O, H]) RestoreRun(r RunState) { l.run = r }
 
 // Ahead returns how many more hand-overs the run of the next hold may have. The next hold
 // is handed over in the present run or, if over, as the first of another run.
 func (l *Line[O, H]) Ahead(over bool) int {
 	n := l.maxTurns()
-	if l.wasBrief { // this run is brief, or the last one was
+	if l.run.wasBrief { // this run is brief, or the last one was
 		n = l.limits.Length
 	}
 	if over {
 		return n
 	}
-	return max(n-l.runLength-1, 0)
+	return max(n-l.run.length-1, 0)
 }
 
 // Handed records that the hold to of next has replaced h. Leaving named next. If next has
@@ -99,16 +92,15 @@ func (l *Line[O, H]) Handed(o O, h H, next *Caller[O, H], to H, now Instant) Ste
 		l.removeHold(n) // it was leaving, so no caller had the instruction to re-enter it
 	}
 	if over {
-		l.runLength = 0
-	} else if l.runLength++; l.runLength == 1 {
-		l.runStart = now
+		l.run.length = 0
+	} else if l.run.length++; l.run.length == 1 {
+		l.run.start = now
 	}
 	g := l.groups.findOrAdd(next.Owner, &next.newGroup)
-	if next.number == 0 || next.isGranted || l.closed {
+	if next.number == 0 || next.isGranted() || l.closed {
 		l.addHold(g, &ownHold[O, H]{}, to, false, held)
 		l.step.PassOn = append(l.step.PassOn, to)
 	} else {
-		next.isGranted = true
 		l.addHold(g, &next.hold, to, false, granted)
 		next.hold.caller = next
 	}

@@ -58,7 +58,6 @@ type Caller[O, H comparable] struct {
 	mayProbe    bool   // with Try: nobody waited when its turn to probe came
 	isRefused   bool   // with Try: it gets nothing
 	foundOpen   bool   // Latch
-	isGranted   bool   // hold was handed to it, and it has not taken it
 	instruction Instruction[H]
 
 	prev, next *Caller[O, H] // in line, or among those that do not wait
@@ -100,15 +99,12 @@ type Line[O, H comparable] struct {
 
 	groups ownerGroups[O, H]
 
-	holdCount int // own holds
-	blocking  int // how many of these are not being released
-	runLength int // hand-overs that led to the present hold
-	runStart  Instant
-	wasBrief  bool // when last all callers had had a turn in a run, the run had not taken Run.Brief
+	holdCount int      // own holds
+	blocking  int      // how many of these are not being released
+	run       RunState // that led to the present hold
 
 	step       Step[O, H]       // buffers
 	wakeBuffer [2]*Caller[O, H] // step.Wake begins with it: a Line of one caller allocates nothing
-	updates    uint64           // how often an instruction was computed, for tests
 
 	testRule func(*Line[O, H], *Caller[O, H], Instruction[H]) Instruction[H] // another rule; nil except in tests
 }
@@ -318,10 +314,8 @@ func (l *Line[O, H]) Took(c *Caller[O, H], h H) Step[O, H] {
 		l.step.PassOn = append(l.step.PassOn, h)
 	}
 	l.addHold(g, n, h, c.Shared, held)
-	if orphan, had := l.removeCaller(c); had {
-		l.step.PassOn = append(l.step.PassOn, orphan)
-	}
-	l.runLength = 0
+	l.removeCaller(c)
+	l.run.length = 0
 	l.updateConcerned(g)
 	return l.step
 }
@@ -339,7 +333,6 @@ func (l *Line[O, H]) AddHold(o O, shared bool, h H) Step[O, H] {
 func (l *Line[O, H]) Take(c *Caller[O, H]) Step[O, H] {
 	l.beginStep()
 	l.endProbe(c)
-	c.isGranted = false
 	c.hold.state = held
 	g := c.group
 	l.removeCaller(c)
@@ -357,22 +350,19 @@ func (l *Line[O, H]) Leave(c *Caller[O, H]) Step[O, H] {
 	}
 	l.endProbe(c)
 	g := c.group
-	if orphan, had := l.removeCaller(c); had {
-		l.step.PassOn = append(l.step.PassOn, orphan)
-	}
+	l.removeCaller(c)
 	l.updateConcerned(g)
 	return l.step
 }
 
-// removeCaller takes c out of the line and of all lists. It returns the hold that was handed
-// to c and that c did not take.
-func (l *Line[O, H]) removeCaller(c *Caller[O, H]) (orphan H, had bool) {
+// removeCaller takes c out of the line and of all lists. A hold that was handed to c, and that c did
+// not take, is then in Step.PassOn.
+func (l *Line[O, H]) removeCaller(c *Caller[O, H]) {
 	if c.number == 0 {
-		return orphan, false
+		return
 	}
-	if c.isGranted {
-		c.isGranted, c.hold.state = false, held
-		orphan, had = c.hold.h, true
+	if c.isGranted() {
+		l.passOn(c)
 	}
 	l.removeFromLine(c)
 	c.number = 0
@@ -384,7 +374,12 @@ func (l *Line[O, H]) removeCaller(c *Caller[O, H]) (orphan H, had bool) {
 		l.groups.removeMember(g)
 	}
 	c.instruction = Instruction[H]{}
-	return orphan, had
+}
+
+// passOn passes on the hold that was handed to c.
+func (l *Line[O, H]) passOn(c *Caller[O, H]) {
+	c.hold.state = held
+	l.step.PassOn = append(l.step.PassOn, c.hold.h)
 }
 
 // Has reports whether h is an own hold of that owner.
@@ -398,11 +393,11 @@ func (l *Line[O, H]) HoldEnded(o O, h H) Step[O, H] {
 		c, g := n.grantee(), n.group
 		l.removeHold(n)
 		if c != nil {
-			c.isGranted = false
+			n.state = held
 			l.update(c)
 		}
 		if l.holdCount == 0 {
-			l.runLength = 0
+			l.run.length = 0
 		}
 		l.updateConcerned(g)
 	}
@@ -419,18 +414,14 @@ func (l *Line[O, H]) Close() Step[O, H] {
 	l.closed = true
 	for _, list := range []*Caller[O, H]{l.first, l.noWaitCallers} {
 		for c := list; c != nil; c = c.next {
-			if c.isGranted {
-				c.isGranted, c.hold.state = false, held
-				l.step.PassOn = append(l.step.PassOn, c.hold.h)
+			if c.isGranted() {
+				l.passOn(c)
 			}
 			l.update(c)
 		}
 	}
 	return l.step
 }
-
-// Closed reports whether Close was called.
-func (l *Line[O, H]) Closed() bool { return l.closed }
 
 // beginStep empties the buffers. It drops a buffer that Close has made long.
 func (l *Line[O, H]) beginStep() {

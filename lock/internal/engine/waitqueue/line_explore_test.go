@@ -27,25 +27,25 @@ var scenarios = []scenario{
 	{
 		name: "hand-overs by script", kind: Exclusive, lease: 6,
 		calls:  []call0{who(0, "w"), who(1, "w"), who(0, "w")},
-		budget: budget{unknown: 1, lost: 1}, states: 404_416,
+		budget: budget{unknown: 1, lost: 1}, states: 404_412,
 	},
 	{
 		name: "hand-overs in memory", kind: Exclusive, memory: true, lease: 6,
 		calls:  []call0{who(0, "w"), who(1, "w"), who(0, "w")},
-		budget: budget{lost: 1, close: 1}, states: 155_307,
+		budget: budget{lost: 1, close: 1}, states: 155_299,
 	},
 	{
 		name: "another client", kind: Exclusive, others: true, lease: 6,
 		calls:  []call0{who(0, "w"), who(1, "w")},
-		budget: budget{unknown: 1, late: 1}, states: 658_519,
+		budget: budget{unknown: 1, late: 1}, states: 658_517,
 	},
 	{
 		name: "the end of a run", kind: Exclusive, memory: true, others: true, lease: 2, run: RunLimits{Length: 1, Least: 1, Time: time.Hour},
-		calls: []call0{who(0, "w"), who(1, "w"), who(0, "w")}, states: 1_167_978,
+		calls: []call0{who(0, "w"), who(1, "w"), who(0, "w")}, states: 1_167_952,
 	},
 	{
 		name: "a stranger waits", kind: Exclusive, memory: true, others: true, yields: true, lease: 2,
-		calls: []call0{who(0, "w"), who(1, "w")}, states: 98_417,
+		calls: []call0{who(0, "w"), who(1, "w")}, states: 98_415,
 	},
 	{
 		name: "a quiet channel", kind: Exclusive, others: true, lease: 9,
@@ -56,27 +56,27 @@ var scenarios = []scenario{
 	{
 		name: "some do not wait", kind: Exclusive, lease: 6,
 		calls:  []call0{who(0, "wt"), who(1, "w"), who(0, "wt")},
-		budget: budget{unknown: 1}, states: 337_758,
+		budget: budget{unknown: 1}, states: 337_036,
 	},
 	{
 		name: "readers and a writer", kind: ReadWrite, lease: 6,
 		calls:  []call0{who(0, "r"), who(1, "w"), who(0, "r")},
-		budget: budget{unknown: 1}, states: 229_205,
+		budget: budget{unknown: 1}, states: 229_162,
 	},
 	{
 		name: "a writer that reads", kind: ReadWrite, lease: 6,
 		calls:  []call0{who(0, "w"), who(1, "r"), who(0, "r")},
-		budget: budget{lost: 1}, states: 137_836,
+		budget: budget{lost: 1}, states: 137_801,
 	},
 	{
 		name: "readers and writers that do not wait", kind: ReadWrite, lease: 6,
 		calls:  []call0{who(0, "rt"), who(1, "r"), who(0, "wt")},
-		states: 46_965,
+		states: 46_959,
 	},
 	{
 		name: "permits", kind: Permits, permits: 2, lease: 6,
 		calls:  []call0{{needs: 1}, {needs: 2}, {needs: 1}},
-		budget: budget{unknown: 1}, states: 405_118,
+		budget: budget{unknown: 1}, states: 403_400,
 	},
 	{
 		name: "latch", kind: Latch, others: true, lease: 6,

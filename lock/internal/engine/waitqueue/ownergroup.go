@@ -28,6 +28,9 @@ func (n *ownHold[O, H]) grantee() *Caller[O, H] {
 	return nil
 }
 
+// isGranted reports whether a hold was handed to c, and c has not taken it.
+func (c *Caller[O, H]) isGranted() bool { return c.hold.state == granted }
+
 // addHold makes n the hold h of g.
 func (l *Line[O, H]) addHold(g *ownerGroup[O, H], n *ownHold[O, H], h H, shared bool, s ownHoldState) {
 	*n = ownHold[O, H]{h: h, shared: shared, state: s, group: g}

@@ -171,7 +171,7 @@ func (w *placesWorld) apply(e replayEvent) {
 			w.state[i] = done
 			w.twin.took(i, w.hold)
 			w.step(w.line.Took(c, w.hold))
-			if w.line.Closed() {
+			if w.line.closed {
 				w.ending = true // the hold is passed on, and unlocked
 				w.twin.leaving(w.hold, 0, false)
 				w.leaving()
@@ -254,7 +254,7 @@ func (w *placesWorld) step(s step) {
 			}
 		}
 	}
-	if !w.line.Closed() && len(s.PassOn) > 0 {
+	if !w.line.closed && len(s.PassOn) > 0 {
 		w.fail("a hold is nobody's")
 	}
 }
@@ -278,7 +278,7 @@ func (w *placesWorld) check() {
 		}
 		has := w.hold != 0 && !w.ending && w.calls[w.holdOf].owner == c.Owner
 		switch {
-		case w.line.Closed():
+		case w.line.closed:
 			if in.Do != DoGiveUp {
 				w.fail("caller %d is told %v after Close", i, in)
 			}

@@ -66,7 +66,6 @@ type Answer struct {
 	TTL    time.Duration // when the lease of the holder ends unless it is renewed; below 0 if that is not known
 	Left   int64         // how much others can still take
 	Spread float64       // from 0 to 1: how much sooner to probe again, so that clients do not meet
-	After  time.Duration // how long after a message to probe, because a release has several parts
 	Within time.Duration // if not 0: probe again within this time, because no message tells of the release
 }
 
@@ -91,14 +90,12 @@ type Probe struct {
 	at          Instant // when the answer came
 	latest      Instant // when to probe without news
 	lease       Instant // the end of the holder's lease; 0 if it is not known
-	after       time.Duration
-	isSilent    bool // no message tells of the release
+	isSilent    bool    // no message tells of the release
 	spread      float64
 	left        int64 // how much is left to take
 	unknowns    int   // unknown outcomes in a row
 
-	hasBegun bool    // there was a probe
-	began    Instant // when the last one began
+	began Instant // when the last probe began; a Pace before 0 if there was none
 
 	heard   Heard
 	newsAt  Instant // when the last message or confirmation was noticed
@@ -112,7 +109,7 @@ type Probe struct {
 }
 
 // NewProbe returns the Probe of an object about which nothing is known.
-func NewProbe(p *Pacing) Probe { return Probe{pacing: p} }
+func NewProbe(p *Pacing) Probe { return Probe{pacing: p, began: -Instant(p.Pace)} }
 
 // Hear records the messages and confirmations on the channel. The user calls it when a
 // caller was woken, and before Due and Began.
@@ -195,14 +192,10 @@ func (p *Probe) Due(needs int64) Instant {
 			due = min(due, p.lease)
 		}
 		if p.hasNews() {
-			due = min(due, p.newsAt.Add(p.after))
+			due = min(due, p.newsAt)
 		}
 	}
-	due = max(due, p.deferUntil())
-	if p.hasBegun {
-		due = max(due, p.began.Add(p.pacing.Pace))
-	}
-	return due
+	return max(due, p.deferUntil(), p.began.Add(p.pacing.Pace))
 }
 
 // quietUntil returns until when the last answer counts, because no message came on a
@@ -228,7 +221,7 @@ func (p *Probe) deferUntil() Instant {
 
 // Began records that the first in line probes. It returns the Mark for the result.
 func (p *Probe) Began(now Instant) Mark {
-	p.hasBegun, p.began = true, now
+	p.began = now
 	return p.BeganBeside()
 }
 
@@ -245,7 +238,7 @@ func (p *Probe) Refused(now Instant, m Mark, a Answer) {
 	if !p.recordResult(now, m, a.Spread) {
 		return
 	}
-	p.left, p.after, p.isSilent = a.Left, a.After, a.Within > 0
+	p.left, p.isSilent = a.Left, a.Within > 0
 	if a.TTL >= 0 {
 		p.lease = now.Add(max(a.TTL, p.pacing.Pace))
 	}
@@ -284,7 +277,7 @@ func (p *Probe) recordResult(now Instant, m Mark, spread float64) bool {
 	if m.number < p.mark.number {
 		return false
 	}
-	p.mark, p.at, p.spread, p.after, p.isSilent, p.isReleasing = m, now, spread, 0, false, false
+	p.mark, p.at, p.spread, p.isSilent, p.isReleasing = m, now, spread, false, false
 	p.left, p.lease, p.unknowns = 0, 0, 0
 	p.isTaken = true
 	p.latest = now.Add(p.pacing.Poll(spread))

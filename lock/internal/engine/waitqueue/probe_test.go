@@ -79,10 +79,6 @@ func TestProbeIsDue(t *testing.T) {
 			p.Hear(3*ms, Heard{Messages: 1})
 			p.Refused(4*ms, m, Answer{TTL: -1})
 		}, 3 * ms},
-		{"some time after a message", func(p *Probe) {
-			p.Refused(0, p.Began(0), Answer{TTL: -1, After: 9 * time.Millisecond})
-			p.Hear(40*ms, Heard{Messages: 1})
-		}, 49 * ms},
 		{"when the subscription is confirmed", func(p *Probe) { refused(p, -1); p.Hear(7*ms, Heard{Confirmed: 1}) }, 7 * ms},
 		{"not for a confirmation from before", func(p *Probe) { p.Hear(0, Heard{Confirmed: 1}); refused(p, -1) }, 5001 * ms},
 		{"after an unknown answer", func(p *Probe) { p.Unanswered(100*ms, p.Began(0), 0) }, 110 * ms},

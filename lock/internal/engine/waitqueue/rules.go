@@ -4,7 +4,7 @@ package waitqueue
 func (l *Line[O, H]) instructionFor(c *Caller[O, H]) Instruction[H] {
 	g := c.group
 	switch {
-	case c.isGranted:
+	case c.isGranted():
 		return Instruction[H]{DoTake, c.hold.h}
 	case c.foundOpen:
 		return Instruction[H]{Do: DoReturn}
@@ -79,7 +79,6 @@ func (l *Line[O, H]) update(c *Caller[O, H]) {
 	if c == nil || c.number == 0 {
 		return
 	}
-	l.updates++
 	in := l.instructionFor(c)
 	if l.testRule != nil {
 		in = l.testRule(l, c, in)

@@ -822,7 +822,7 @@ func (w *world) answer(i int8) {
 			h.at, h.count = inUse, 1
 			c.phase, c.hold = having, i+1
 			w.runs = 0
-			if w.line.Closed() {
+			if w.line.closed {
 				c.phase = over
 			}
 			w.twin.took(i, i+1)
