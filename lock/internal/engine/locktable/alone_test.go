@@ -149,6 +149,20 @@ func TestACallThatAsksWithoutAQueueWaitsForAHoldThatBecomesKnown(t *testing.T) {
 	})
 }
 
+// TestACallThatAsksWithoutAQueueIsHandedAHoldThatBecomesKnown, although its own request is still under way.
+func TestACallThatAsksWithoutAQueueIsHandedAHoldThatBecomesKnown(t *testing.T) {
+	playAlone(t, func(t *testing.T, c *client, first *asker) {
+		h := &fakeHold{of: c, name: "a", owner: ownerOf(2), past: new(Past), until: time.Now().Add(time.Hour)}
+		require.True(t, c.redis.swapHolder("a", nil, h))
+		require.True(t, c.table.Adopt(h, nil))
+		c.unlock(h)
+		first.answer <- false
+		require.NoError(t, <-first.got)
+		require.EqualValues(t, 1, first.tries.Load())
+		c.unlock(first.held)
+	})
+}
+
 func TestCloseEndsACallThatAsksWithoutAQueue(t *testing.T) {
 	for _, granted := range []bool{true, false} {
 		playAlone(t, func(t *testing.T, c *client, first *asker) {
