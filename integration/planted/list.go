@@ -345,7 +345,7 @@ var bugs = []bug{
 		breaks: "a call that began without a queue does not know of a hold that became known meanwhile",
 		before: "\t\t\ts.queueOfLocked(Key{h.Name(), waitqueue.Exclusive})\n",
 		after:  "",
-		tests:  []tests{{pkg: simulation.pkg, run: "^TestAllOrdersOfSmallWorlds$"}},
+		tests:  []tests{{pkg: "./lock/internal/engine/locktable", run: "^TestACallThatAsksWithoutAQueueIsHandedAHoldThatBecomesKnown$"}},
 	},
 	{
 		name: "stranger-that-has-gone-is-believed-to-wait", file: "lock/internal/engine/locktable/queue.go",
@@ -371,22 +371,22 @@ var bugs = []bug{
 	{
 		name: "write-to-a-replaced-server", file: "lock/internal/transport/pipe/conn.go",
 		breaks: "a request is written to a server after another has replaced it",
-		before: "\treplaced := c.isReplaced() // Drop is about to come\n",
+		before: "\treplaced := c.IsReplaced() // Drop is about to come\n",
 		after:  "\treplaced := false\n",
 		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestAConnectionOfAnEarlierEpochIsNotUsed$"}},
 	},
 	{
 		name: "idle-connection-keeps-an-old-clock", file: "lock/internal/transport/pipe/conn.go",
 		breaks: "after a long idle time a lost request may run for so long that Close gives up before",
-		before: "\tif isOld {\n",
-		after:  "\tif isOld && false {\n",
+		before: "\tif c.isOld() {\n",
+		after:  "\tif false {\n",
 		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestAConnectionThatWasIdleForLongIsReplaced$"}},
 	},
 	{
 		name: "idle-connection-is-not-looked-at", file: "lock/internal/transport/pipe/conn.go",
 		breaks: "what comes on an idle connection is taken for the answer to the next request",
-		before: "alive = c.checkQuiet()",
-		after:  "alive = c.err == nil",
+		before: "\treturn c.checkQuiet()\n",
+		after:  "\treturn true\n",
 		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestNobodyReadsAnIdleConnection$"}},
 	},
 	{

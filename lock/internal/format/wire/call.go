@@ -30,19 +30,11 @@ func (c Call) Alone() Call {
 	return c
 }
 
-// published appends the command that publishes. nil stands for PUBLISH, which is not appended.
+// published appends the command that publishes: a string, or a resp.Argument, which chooses the text when it is
+// written. nil stands for PUBLISH, which is not appended.
 func published(all resp.Args, publish any) resp.Args {
 	if publish == nil {
 		return all
-	}
-	return appendPublish(all, publish)
-}
-
-// appendPublish appends the command that publishes, or a channel. It is a string, or a resp.Argument, which
-// chooses the text when it is written.
-func appendPublish(all resp.Args, publish any) resp.Args {
-	if text, ok := publish.(string); ok {
-		return all.Add(text)
 	}
 	return all.AddAny(publish)
 }

@@ -36,11 +36,11 @@ type FairTake struct {
 
 // Call returns the call of fair_take, without the fields whose release is pending.
 func (f FairTake) Call() Call {
-	return Call{Script: script.FairTake, Keys: 5, Args: appendPublish(resp.ArgsOf(
+	return Call{Script: script.FairTake, Keys: 5, Args: resp.ArgsOf(
 		f.Name, keys.FairQueue(f.Name), keys.FairScores(f.Name), keys.FairSigns(f.Name), f.Counter,
 		f.Field, Milliseconds(f.Lease), f.Least, f.Now.UnixMilli(), Milliseconds(FairPatience), f.Sign, f.Dead, f.DeadSign,
 		Milliseconds(f.Queue), keys.Channel(f.Name),
-	), f.Publish).Add(Milliseconds(f.Grace), len(f.Past))}.With(f.Past)
+	).AddAny(f.Publish).Add(Milliseconds(f.Grace), len(f.Past))}.With(f.Past)
 }
 
 // FairQueue is what an answer of fair_take or fair_sign says of the queue.
@@ -144,15 +144,15 @@ func ReadFairSign(reply resp.Reply, n int) (o Outcome, q FairQueue, left []bool)
 
 // FairRelease releases a hold, or a place in the queue.
 func FairRelease(name, field string, now time.Time, grace time.Duration, publish any) Call {
-	return Call{Script: script.FairRelease, Keys: 4, Args: appendPublish(resp.ArgsOf(
+	return Call{Script: script.FairRelease, Keys: 4, Args: resp.ArgsOf(
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
 		field, keys.Channel(name), now.UnixMilli(), Milliseconds(grace),
-	), publish)}
+	).AddAny(publish)}
 }
 
 // FairForce is Force of a fair lock.
 func FairForce(name string, publish any) Call {
-	return Call{Script: script.FairForce, Keys: 2, Args: appendPublish(resp.ArgsOf(name, keys.FairQueue(name), keys.Channel(name)), publish)}
+	return Call{Script: script.FairForce, Keys: 2, Args: resp.ArgsOf(name, keys.FairQueue(name), keys.Channel(name)).AddAny(publish)}
 }
 
 // Sign is the n-th sign of life of a waiter. It names the period after which others may miss

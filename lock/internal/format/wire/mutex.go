@@ -92,7 +92,7 @@ func (h Handoff) Call() Call {
 	}
 	c.Args = c.Args.Add(h.From, h.To, Milliseconds(h.Lease), h.Least, h.More)
 	if e := h.End; e != nil {
-		c.Args = appendPublish(c.Args.Add(keys.Channel(h.Name), e.Ours), e.Publish).Add(Milliseconds(e.Await), flag(e.Anyway))
+		c.Args = c.Args.Add(keys.Channel(h.Name), e.Ours).AddAny(e.Publish).Add(Milliseconds(e.Await), flag(e.Anyway))
 	}
 	return c
 }
@@ -127,7 +127,7 @@ func Release(name string, field []byte, publish any) Call {
 
 // Force deletes the holds whose fields follow the arguments.
 func Force(name string, publish any) Call {
-	return Call{Script: script.Force, Keys: 1, Args: appendPublish(resp.ArgsOf(name, keys.Channel(name)), publish)}
+	return Call{Script: script.Force, Keys: 1, Args: resp.ArgsOf(name, keys.Channel(name)).AddAny(publish)}
 }
 
 // Guard runs a command if a hold has its lock. timeout is the key that lives as long as a read hold, and name

@@ -21,9 +21,9 @@ type PermitTake struct {
 // Call returns the call of permit_take, without the fields whose release is pending.
 func (p PermitTake) Call() Call {
 	now := p.Now.UnixMilli()
-	return Call{Script: script.PermitTake, Keys: 2, Args: appendPublish(resp.ArgsOf(
+	return Call{Script: script.PermitTake, Keys: 2, Args: resp.ArgsOf(
 		p.Name, keys.PermitsTaken(p.Name), p.IDs, p.N, flag(p.Fewer), now+Milliseconds(p.Lease), now, keys.SemaphoreChannel(p.Name),
-	), p.Publish)}
+	).AddAny(p.Publish)}
 }
 
 // ReadPermits reads the answer of permit_take.

@@ -20,10 +20,10 @@ type Read struct {
 
 // Call is rw_read.
 func (r Read) Call() Call {
-	return Call{Script: script.RwRead, Keys: 3, Args: appendPublish(resp.ArgsOf(
+	return Call{Script: script.RwRead, Keys: 3, Args: resp.ArgsOf(
 		r.Name, keys.RWReader(r.Name, r.Field), keys.RWWriters(r.Name),
 		r.Field, Milliseconds(r.Lease), r.Writer, flag(!r.First), keys.Prefix(r.Name), keys.RWChannel(r.Name),
-	), r.Publish)}
+	).AddAny(r.Publish)}
 }
 
 // Write takes a read-write lock for writing. ReadAcquire reads its answer, whose token means
@@ -38,10 +38,10 @@ type Write struct {
 
 // Call is rw_write.
 func (w Write) Call() Call {
-	return Call{Script: script.RwWrite, Keys: 2, Args: appendPublish(resp.ArgsOf(
+	return Call{Script: script.RwWrite, Keys: 2, Args: resp.ArgsOf(
 		w.Name, keys.RWWriters(w.Name), w.Field, Milliseconds(w.Lease), w.Waiting, Milliseconds(w.Announced),
 		keys.Prefix(w.Name), keys.RWChannel(w.Name),
-	), w.Publish)}
+	).AddAny(w.Publish)}
 }
 
 // ReadReenter is Reenter of a reader.
@@ -70,5 +70,5 @@ func Withdraw(name, waiting string, publish any) Call {
 
 // RWForce is Force of a read-write lock.
 func RWForce(name string, publish any) Call {
-	return Call{Script: script.RwForce, Keys: 2, Args: appendPublish(resp.ArgsOf(name, keys.RWWriters(name), keys.RWChannel(name)), publish).Add(keys.Prefix(name))}
+	return Call{Script: script.RwForce, Keys: 2, Args: resp.ArgsOf(name, keys.RWWriters(name), keys.RWChannel(name)).AddAny(publish).Add(keys.Prefix(name))}
 }

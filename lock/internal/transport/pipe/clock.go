@@ -48,9 +48,6 @@ func (c *Clock) NoteQuestionSent(now time.Time) { c.lastAsked = now }
 // in front of it, does not answer TIME. The first question is due a second after now.
 func (c *Clock) AskByScript(now time.Time) { c.asksByScript, c.lastAsked = true, now }
 
-// AsksByScript reports whether AskByScript was called.
-func (c *Clock) AsksByScript() bool { return c.asksByScript }
-
 // Refused records that the server refused the question for good. A server that never told its
 // time is not asked again.
 func (c *Clock) Refused() {

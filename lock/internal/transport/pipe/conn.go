@@ -3,6 +3,8 @@ package pipe
 import (
 	"sync"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
 
 // conn is one connection of a Pipe. The type turn says which goroutine reads it.
@@ -35,28 +37,22 @@ func newConn(p *Pipe, dialed Connection) *conn {
 // time may call it. A connection without a reader is checked first, and the resident reads
 // from then on. One that is old is closed.
 func (c *conn) checkReady() bool {
-	c.mu.Lock()
-	alive, hasNoReader, isOld := c.err == nil, c.turn == noReader, c.isOldLocked(time.Now())
-	if hasNoReader {
-		c.giveTurnLocked(leader)
-	}
-	c.mu.Unlock()
-	if isOld {
+	if c.isOld() {
 		c.fail(ErrReplaced)
 		return false
 	}
-	if alive && hasNoReader {
-		alive = c.checkQuiet()
-		c.giveTurn(resident)
+	if !c.claimTurn() {
+		return !c.isDead()
 	}
-	return alive
+	defer c.giveTurn(resident)
+	return c.checkQuiet()
 }
 
 // isBusy reports whether requests wait for their answers, or the connection is dead.
 func (c *conn) isBusy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.inflight.len() > 0 || c.err != nil
+	return len(c.inflight.waiting()) > 0 || c.err != nil
 }
 
 func (c *conn) isDead() bool {
@@ -71,30 +67,25 @@ func (c *conn) write(batch []*Request) {
 	// One stamp for the batch, before any of its bytes. A connection of a program's own pool writes
 	// some bytes already when redigo's buffer is full.
 	now := time.Now()
-	for _, r := range batch {
-		r.isEncoded.Store(false)
-	}
-	asked, alive := c.register(batch, now)
-	if !alive {
-		return // register has failed them
-	}
-	if err := c.send(batch, asked); err != nil {
-		c.fail(err)
+	if all := c.register(batch, now); all != nil {
+		if err := c.send(all); err != nil {
+			c.fail(err)
+		}
 	}
 }
 
 // register stamps requests that are about to be written. It records them, so that the
-// reader or the goroutine that fails the connection completes each. If alive is false, the
-// connection is dead and the requests are completed.
-func (c *conn) register(batch []*Request, now time.Time) (asked questions, alive bool) {
-	replaced := c.isReplaced() // Drop is about to come
+// reader or the goroutine that fails the connection completes each. It returns all that must be
+// written. If the connection is dead, that is nothing, and the requests are completed.
+func (c *conn) register(batch []*Request, now time.Time) (all []*Request) {
+	replaced := c.IsReplaced() // Drop is about to come
 	c.mu.Lock()
 	err := c.err
 	if err == nil && replaced {
 		err = ErrReplaced
 	}
 	if err == nil {
-		if asked = c.registerLocked(batch, now); c.inflight.len() > 1 {
+		if all = c.registerLocked(batch, now); len(c.inflight.waiting()) > 1 {
 			c.soloStreak = 0
 		} else {
 			c.soloStreak++
@@ -106,13 +97,13 @@ func (c *conn) register(batch []*Request, now time.Time) (asked questions, alive
 	}
 	c.mu.Unlock()
 	if err == nil {
-		return asked, true
+		return all
 	}
 	for _, r := range batch {
 		r.markNotRun()
 		r.Fail(err)
 	}
-	return questions{}, false
+	return nil
 }
 
 // fail completes all requests that wait on the connection, and closes it. The close may
@@ -124,7 +115,8 @@ func (c *conn) fail(err error) {
 		return
 	}
 	c.err = err
-	waiting := c.inflight.takeAll()
+	waiting := c.inflight.waiting()
+	c.inflight = flight{}
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -153,7 +145,7 @@ func (c *conn) armLocked(d time.Duration) {
 func (c *conn) checkAge() {
 	c.mu.Lock()
 	c.isArmed = false
-	if c.err != nil || c.inflight.len() == 0 {
+	if c.err != nil || len(c.inflight.waiting()) == 0 {
 		if c.turn == noReader { // the resident sees the end of an idle connection
 			c.giveTurnLocked(resident)
 		}
@@ -181,7 +173,7 @@ func (c *conn) read() {
 
 // readOne reads an answer and acts on it. It returns false if it has failed the connection.
 func (c *conn) readOne() bool {
-	reply, err := c.receive()
+	reply, err := resp.ReceiveReply(c.redis, c.below)
 	if isBroken(err) {
 		c.fail(err)
 		return false
@@ -223,7 +215,7 @@ func (c *conn) popOldest() (r *Request, ofAsking bool) {
 	if r, ofAsking = c.popLocked(); ofAsking || r == nil {
 		return r, ofAsking
 	}
-	if c.canBeLed && c.inflight.len() == 0 && c.turn == resident && c.soloStreak >= c.cfg.LeadAfter {
+	if c.canBeLed && len(c.inflight.waiting()) == 0 && c.turn == resident && c.soloStreak >= c.cfg.LeadAfter {
 		c.giveTurnLocked(noReader)
 	}
 	return r, false

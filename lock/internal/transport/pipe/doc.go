@@ -141,7 +141,7 @@
 // is in flight and who reads, and Replicated.mu its queue and its connections. No lock is held
 // during I/O, including closing, nor while late or a function of Config runs, except that
 // Exchange.mu is held while Config.Dials runs. No lock is taken under another one, except
-// that the writer asks under Pipe.mu whether its connection is busy, under Exchange.mu.
+// that Pipe.mu is held while the connection is asked whether it is busy or dead, under Exchange.mu.
 //
 // A connection whose oldest request is older than Config.Timeout is closed. WAIT may
 // take Config.ReplicaTimeout more. The age is checked again after Timeout/16, because

@@ -52,9 +52,8 @@ type flight struct {
 	answered int // the number of requests at the beginning of list that are answered
 }
 
-func (f *flight) len() int { return len(f.list) - f.answered }
-
-func (f *flight) oldest() *Request { return f.list[f.answered] }
+// waiting returns the requests that are not answered, oldest first.
+func (f *flight) waiting() []*Request { return f.list[f.answered:] }
 
 func (f *flight) add(more ...*Request) {
 	if f.answered > len(f.list)/2 && len(f.list)+len(more) > cap(f.list) {
@@ -72,12 +71,6 @@ func (f *flight) dropOldest() {
 	}
 }
 
-func (f *flight) takeAll() []*Request {
-	all := f.list[f.answered:]
-	*f = flight{}
-	return all
-}
-
 // NewExchange returns the Exchange of a connection that was made just now. cfg must not be changed
 // any more.
 func NewExchange(cfg *Config, dialed Connection) *Exchange {
@@ -90,93 +83,80 @@ func NewExchange(cfg *Config, dialed Connection) *Exchange {
 // Age returns how long ago the connection was made.
 func (x *Exchange) Age() time.Duration { return time.Since(x.made) }
 
-// questions says what the connection asks before the requests of a write.
-type questions struct {
-	asksTime, asksIfMaster bool
-	byScript               bool // a script asks for the time, see Clock.AskByScript
-}
-
-// timeScript answers as TIME does.
-const timeScript = "return redis.pcall('time')"
-
-// isReplaced reports whether the server's epoch has ended. It is called between the stamp of requests
+// IsReplaced reports whether the server's epoch has ended. It is called between the stamp of requests
 // and their first byte. So every request that the old server gets has a stamp from before the end of
 // its epoch, and what the old server granted can be told by this stamp.
-func (x *Exchange) isReplaced() bool { return x.cfg.Epoch() != x.epoch }
+func (x *Exchange) IsReplaced() bool { return x.cfg.Epoch() != x.epoch }
 
 // Write stamps requests and writes them.
 func (x *Exchange) Write(batch []*Request) error {
 	x.mu.Lock()
-	asked := x.registerLocked(batch, time.Now())
+	all := x.registerLocked(batch, time.Now())
 	x.mu.Unlock()
-	if x.isReplaced() {
+	if x.IsReplaced() {
 		for _, r := range batch {
 			r.markNotRun()
 		}
 		return ErrReplaced
 	}
-	return x.send(batch, asked)
+	return x.send(all)
 }
 
-// registerLocked stamps requests that are written next, and records them and the questions before
-// them.
-func (x *Exchange) registerLocked(batch []*Request, now time.Time) (asked questions) {
-	st := x.clock.newStamps(now, x.cfg.Timeout)
-	asked.byScript = x.clock.AsksByScript()
-	// A script needs a key, so that proxies and a Cluster know where it belongs.
-	if asked.asksTime = x.clock.Due(now) && !(asked.byScript && batch[0].keys == 0); asked.asksTime {
-		x.clock.NoteQuestionSent(now)
-		x.inflight.add(newQuestion(timeQuestion, now))
-	}
-	if asked.asksIfMaster = x.masterCheck.beginIfDue(x.cfg, now, batch); asked.asksIfMaster {
-		x.inflight.add(newQuestion(masterQuestion, now))
-	}
+// registerLocked stamps requests that are written next, and records them behind the questions that are
+// due. It returns all that must be written.
+func (x *Exchange) registerLocked(batch []*Request, now time.Time) []*Request {
 	for _, r := range batch {
-		r.stamp(&st)
+		r.stamp(now, &x.clock, x.cfg.Timeout)
+	}
+	var due []*Request
+	switch {
+	case !x.clock.Due(now):
+	case !x.clock.asksByScript:
+		due = append(due, newQuestion(timeQuestion, now, ""))
+	case batch[0].keys > 0: // a script needs a key, so that proxies and a Cluster know where it belongs
+		due = append(due, newQuestion(timeByScript, now, batch[0].args.First()))
+	}
+	if len(due) > 0 {
+		x.clock.NoteQuestionSent(now)
+	}
+	if x.masterCheck.beginIfDue(x.cfg, now, batch) {
+		due = append(due, newQuestion(masterQuestion, now, batch[0].args.First()))
+	}
+	if len(due) > 0 {
+		batch = append(due, batch...)
 	}
 	x.inflight.add(batch...)
-	return asked
+	return batch
 }
 
-// isOldLocked reports whether the connection should be replaced before it is used again. It was idle for so long
+// isOld reports whether the connection should be replaced before it is used again. It was idle for so long
 // that it no longer knows the server's time well. Networks forget such connections, too.
-func (x *Exchange) isOldLocked(now time.Time) bool {
-	return x.inflight.len() == 0 && x.clock.IsOld(now)
+func (x *Exchange) isOld() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.isOldLocked(time.Now())
 }
 
-// send writes the requests and questions that registerLocked has recorded.
-func (x *Exchange) send(batch []*Request, asked questions) error {
-	if asked.asksTime {
-		if err := x.askTime(batch, asked.byScript); err != nil {
-			return err
-		}
-	}
-	if asked.asksIfMaster {
-		if err := askIfMaster(x.batch, batch); err != nil {
-			return err
-		}
-	}
-	for _, r := range batch {
-		if err := r.addTo(x.batch); err != nil {
+// isOldLocked is isOld.
+func (x *Exchange) isOldLocked(now time.Time) bool {
+	return len(x.inflight.waiting()) == 0 && x.clock.IsOld(now)
+}
+
+// send writes what registerLocked has returned.
+func (x *Exchange) send(all []*Request) error {
+	for _, r := range all {
+		if err := r.addTo(x.batch, x.cfg); err != nil {
 			return err
 		}
 	}
 	return x.batch.Flush()
 }
 
-// askTime writes the question for the server's time, which precedes batch.
-func (x *Exchange) askTime(batch []*Request, byScript bool) error {
-	if byScript {
-		return x.batch.Texts("EVAL", timeScript, "1", batch[0].args.First())
-	}
-	return x.batch.Command("TIME")
-}
-
 // Next waits for the answer to the oldest request. It has no limit, and ends when the connection is
 // closed. refusal is an error reply. err says that the connection is not usable.
 func (x *Exchange) Next() (r *Request, reply resp.Reply, refusal, err error) {
 	for {
-		reply, err := x.receive()
+		reply, err := resp.ReceiveReply(x.redis, x.below)
 		if isBroken(err) {
 			return nil, resp.Reply{}, nil, err
 		}
@@ -193,21 +173,14 @@ func (x *Exchange) Next() (r *Request, reply resp.Reply, refusal, err error) {
 	}
 }
 
-// receive reads an answer.
-func (x *Exchange) receive() (resp.Reply, error) {
-	if x.below != nil {
-		return x.below.Receive(x.redis)
-	}
-	return resp.ReceiveReply(x.redis, 0)
-}
-
 // popLocked removes and returns the oldest request, or nil if there is none. If the answer belongs to
 // the ASKING before the request, ofAsking is true and the request stays.
 func (x *Exchange) popLocked() (r *Request, ofAsking bool) {
-	if x.inflight.len() == 0 {
+	waiting := x.inflight.waiting()
+	if len(waiting) == 0 {
 		return nil, false
 	}
-	r = x.inflight.oldest()
+	r = waiting[0]
 	if r.needsAsking && !r.askingAnswered {
 		r.askingAnswered = true
 		return r, true
@@ -222,7 +195,7 @@ func (x *Exchange) popLocked() (r *Request, ofAsking bool) {
 // looked at twice, because this process may be the slow one: after a standstill its timers run before
 // it reads what has come.
 func (x *Exchange) lookAtAgeLocked() (next time.Duration, isOver bool) {
-	oldest := x.inflight.oldest()
+	oldest := x.inflight.waiting()[0]
 	left := x.cfg.Timeout - time.Since(oldest.answer.Stamp)
 	if oldest.question == replicasQuestion {
 		left += x.cfg.ReplicaTimeout
@@ -249,7 +222,7 @@ func (x *Exchange) handleQuestion(r *Request, ofAsking bool, reply resp.Reply, r
 		return true, nil
 	case r.question == masterQuestion:
 		return true, x.cfg.handleMasterCheck(r.answer.Stamp, x.made, refusal)
-	case r.question == timeQuestion:
+	case r.question == timeQuestion, r.question == timeByScript:
 		if server, err := TimeOf(reply.Any(), refusal); err == nil {
 			x.sample(r.answer.Stamp, server, 0)
 		} else if Definite(refusal) {

@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 )
@@ -16,7 +17,9 @@ import (
 // While some calls are under way, each caller writes its request itself, because to wake the writer
 // takes longer. With more calls, one write for many of them is less work.
 type Group struct {
-	pipes []*Pipe // immutable
+	// immutable
+	pipes []*Pipe
+	seed  maphash.Seed // for the choice of the connection of a name
 
 	// atomic
 	calls  atomic.Int32 // calls of Send for which Await has not returned
@@ -34,32 +37,31 @@ const (
 // NewGroup returns a Group of connections Pipes. Each dials when it is needed. Close the Group after
 // ctx has ended. cfg must not be changed any more.
 func NewGroup(ctx context.Context, cfg *Config, connections int) *Group {
-	g := &Group{pipes: make([]*Pipe, connections)}
+	g := &Group{pipes: make([]*Pipe, connections), seed: maphash.MakeSeed()}
 	for i := range g.pipes {
 		g.pipes[i] = New(ctx, cfg)
 	}
 	return g
 }
 
-// Put queues r. number chooses the connection, and is the same for all requests of a name. r is
-// completed in any case.
-func (g *Group) Put(r *Request, number uint64) {
+// Put queues r. r is completed in any case.
+func (g *Group) Put(r *Request) {
 	if r.state.Load() == posted && r.postCount == nil {
 		r.postCount = &g.posted
 		g.posted.Add(1)
 	}
-	g.pipeOf(number).Put(r)
+	g.pipeOf(r, 0).Put(r)
 }
 
 // Send is Put for a goroutine that calls Await next. Send may wait for the answer for some
 // milliseconds, see leadTime.
-func (g *Group) Send(r *Request, number uint64) {
+func (g *Group) Send(r *Request) {
 	r.callCount = &g.calls
 	n := g.calls.Add(1)
 	most := g.peak.record(n)
-	p := g.pipeOf(number)
+	p := g.pipeOf(r, 0)
 	if n > 1 && most <= fewCalls && g.posted.Load() == 0 {
-		p = g.pickIdle(number)
+		p = g.pickIdle(r)
 	}
 	if len(r.args.Text()) > maxCallerWrite || !p.lead(r) && (most > someCalls || !p.writeNow(r)) {
 		p.Put(r)
@@ -67,17 +69,17 @@ func (g *Group) Send(r *Request, number uint64) {
 }
 
 // pickIdle returns a connection over which no request is under way. If there is none, it returns the
-// connection that number chooses, and makes the others dial if they have not yet.
-func (g *Group) pickIdle(number uint64) *Pipe {
+// connection of r's name, and makes the others dial if they have not yet.
+func (g *Group) pickIdle(r *Request) *Pipe {
 	for i := range g.pipes {
-		if p := g.pipeOf(number + uint64(i)); p.isIdle() {
+		if p := g.pipeOf(r, i); p.isIdle() {
 			return p
 		}
 	}
 	for _, p := range g.pipes {
 		p.warm()
 	}
-	return g.pipeOf(number)
+	return g.pipeOf(r, 0)
 }
 
 // peakCalls records the most calls that were under way at once, during the last callsPerPeriod calls
@@ -103,8 +105,10 @@ func (c *peakCalls) record(n int32) int32 {
 	return max(n, c.thisPeriod.Load(), c.lastPeriod.Load())
 }
 
-// pipeOf returns the connection that number chooses.
-func (g *Group) pipeOf(number uint64) *Pipe { return g.pipes[number%uint64(len(g.pipes))] }
+// pipeOf returns the nth connection, from that of r's name on.
+func (g *Group) pipeOf(r *Request, nth int) *Pipe {
+	return g.pipes[(maphash.String(g.seed, r.key)+uint64(nth))%uint64(len(g.pipes))]
+}
 
 // Drop closes the connections in use, because the server's epoch has ended.
 func (g *Group) Drop() {

@@ -19,12 +19,12 @@ import (
 // grouped is a Group as a carrier. All of its requests have one name.
 type grouped struct{ *pipe.Group }
 
-func (g grouped) Put(r *pipe.Request) { g.Send(r, 7) }
+func (g grouped) Put(r *pipe.Request) { g.Send(r) }
 
 // post puts a request for which no caller waits.
 func (g grouped) post(r *pipe.Request) {
 	r.Post()
-	g.Group.Put(r, 7)
+	g.Group.Put(r)
 }
 
 // inGroup runs f with a Group of two connections. The server answers after a millisecond, so calls
@@ -155,7 +155,7 @@ func TestAPostedRequestThatIsSentElsewhereIsCountedOnce(t *testing.T) {
 	var g grouped
 	var moved atomic.Bool
 	inGroup(t, func(cfg *pipe.Config) {
-		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { g.Group.Put(r, 7) }
+		cfg.Redirect = func(r *pipe.Request, _ pipe.Redirection) { g.Group.Put(r) }
 	}, func(t *testing.T, b *harness) {
 		g = b.carrier.(grouped)
 		b.srv.answer = func(command []string) string {

@@ -33,18 +33,16 @@ const leadTime = 5 * time.Millisecond
 // woken. It returns false if it did not use r: another goroutine writes, or the connection has no
 // reader.
 func (p *Pipe) writeNow(r *Request) bool {
-	if !p.beginWrite() {
+	c := p.beginWrite()
+	if c == nil {
 		return false
 	}
-	p.mu.Lock()
-	c := p.live
-	p.mu.Unlock()
+	defer p.endWrite()
 	now := time.Now()
-	if c == nil || r.isExpired(now) || !c.isReadByResident(now) {
-		p.endWrite()
+	if r.isExpired(now) || !c.isReadByResident(now) {
 		return false
 	}
-	p.writeOne(c, r)
+	c.write([]*Request{r})
 	return true
 }
 
@@ -61,23 +59,18 @@ const maxCallerWrite = 4 << 10
 func (c *conn) isReadByResident(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err == nil && c.turn == resident && c.inflight.len() < maxInFlightForWrite && !c.isOldLocked(now)
-}
-
-// writeOne writes the request of a caller that has called beginWrite, and calls endWrite.
-func (p *Pipe) writeOne(c *conn, r *Request) {
-	p.callerBatch[0] = r
-	c.write(p.callerBatch[:])
-	p.callerBatch[0] = nil
-	p.endWrite()
+	return c.err == nil && c.turn == resident && len(c.inflight.waiting()) < maxInFlightForWrite && !c.isOldLocked(now)
 }
 
 // lead writes r and reads the answer, or leaves the reading to the resident after leadTime. The caller
 // waits for the answer next. lead returns false if it did not use r: no connection can be led, or another
 // goroutine uses it.
 func (p *Pipe) lead(r *Request) bool {
-	c := p.leadable.Load()
-	if c == nil || !p.beginWrite() {
+	if p.leadable.Load() == nil {
+		return false
+	}
+	c := p.beginWrite()
+	if c == nil {
 		return false
 	}
 	now := time.Now()
@@ -85,21 +78,22 @@ func (p *Pipe) lead(r *Request) bool {
 		p.endWrite()
 		return false
 	}
-	p.writeOne(c, r)
+	c.write([]*Request{r})
+	p.endWrite()
 	c.readAsLeader()
 	return true
 }
 
-// beginWrite reports whether the caller may write until endWrite. It may if no other goroutine
-// writes or waits to write.
-func (p *Pipe) beginWrite() bool {
+// beginWrite returns the connection to which the caller may write until endWrite. It returns nil if
+// there is none, or if another goroutine writes or waits to write.
+func (p *Pipe) beginWrite() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) > 0 || p.isWriterBusy || p.isCallerWriting {
-		return false
+	if p.live == nil || len(p.queue) > 0 || p.isWriterBusy || p.isCallerWriting {
+		return nil
 	}
 	p.isCallerWriting = true
-	return true
+	return p.live
 }
 
 func (p *Pipe) endWrite() {
@@ -159,7 +153,7 @@ func (c *conn) readAsLeader() {
 	c.lastLedAnswer = time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.inflight.len() > 0 {
+	if len(c.inflight.waiting()) > 0 {
 		c.giveTurnLocked(resident)
 	} else {
 		c.giveTurnLocked(noReader)

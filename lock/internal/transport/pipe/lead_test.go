@@ -469,4 +469,4 @@ func sendOn(there carrier, r *pipe.Request) {
 }
 
 // Unled is Put of a Group.
-func (g grouped) Unled(r *pipe.Request) { g.Group.Put(r, 7) }
+func (g grouped) Unled(r *pipe.Request) { g.Group.Put(r) }

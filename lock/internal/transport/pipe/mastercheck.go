@@ -1,10 +1,6 @@
 package pipe
 
-import (
-	"time"
-
-	"github.com/wheellock/wheellock/lock/internal/transport/resp"
-)
+import "time"
 
 // masterCheck says when a connection asks whether its server is a replica now.
 //
@@ -38,12 +34,6 @@ func (p *masterCheck) beginIfDue(cfg *Config, now time.Time, batch []*Request) b
 	}
 	p.lastAsked, p.dials = now, dials
 	return true
-}
-
-// askIfMaster adds the question to b. It removes a field that nothing has from the key of a request,
-// because users may write that key.
-func askIfMaster(b *resp.Batch, batch []*Request) error {
-	return b.Texts("HDEL", batch[0].args.First(), "")
 }
 
 // diskErrorAge is how old a connection must be to be given up because of MISCONF. So a master whose disk

@@ -34,8 +34,7 @@ type Pipe struct {
 	dialsEarly      bool       // the writer dials although no request is queued
 	wasWarmed       bool       // dialsEarly was set once since the last connection was made
 
-	leadable    atomic.Pointer[conn] // the live connection if nobody reads it, so a caller may lead; nil otherwise. Changed under the mutex of that connection
-	callerBatch [1]*Request          // the request that a caller writes; used by the caller that set isCallerWriting
+	leadable atomic.Pointer[conn] // the live connection if nobody reads it, so a caller may lead; nil otherwise. Changed under the mutex of that connection
 
 	wg sync.WaitGroup // writer and readers
 }
@@ -68,23 +67,16 @@ func (p *Pipe) Put(r *Request) {
 // isIdle reports whether there is a connection that works, and no request is under way.
 func (p *Pipe) isIdle() bool {
 	p.mu.Lock()
-	c, idle := p.live, len(p.queue) == 0 && !p.isWriterBusy && !p.isCallerWriting
-	p.mu.Unlock()
-	return idle && c != nil && !c.isBusy()
+	defer p.mu.Unlock()
+	return p.live != nil && len(p.queue) == 0 && !p.isWriterBusy && !p.isCallerWriting && !p.live.isBusy()
 }
 
 // warm makes the writer dial although no request is queued. It does so only once until a connection
 // was made, so a server that cannot be reached is not dialled again and again.
 func (p *Pipe) warm() {
 	p.mu.Lock()
-	c := p.live
-	p.mu.Unlock()
-	if c != nil && !c.isDead() {
-		return
-	}
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.live == c && !p.wasWarmed {
+	if !p.wasWarmed && (p.live == nil || p.live.isDead()) {
 		p.dialsEarly, p.wasWarmed = true, true
 		p.work.Signal()
 	}

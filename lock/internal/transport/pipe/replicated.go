@@ -212,18 +212,12 @@ func (c *replicaConn) setLimited(isLimited bool) {
 	}
 }
 
-func (c *replicaConn) isOld() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.isOldLocked(time.Now())
-}
-
 // checkAge closes the connection if its oldest request is too old, see lookAtAgeLocked. It also looks
 // again if nothing is in flight, because the batch may be written only now.
 func (p *Replicated) checkAge(c *replicaConn) {
 	c.mu.Lock()
 	next, isOver := p.cfg.Timeout, false
-	if c.inflight.len() > 0 {
+	if len(c.inflight.waiting()) > 0 {
 		next, isOver = c.lookAtAgeLocked()
 	}
 	if c.isLimited && !isOver {
@@ -341,13 +335,11 @@ func (p *Replicated) awaitReplicas(c *replicaConn) (int, error) {
 
 // askReplicas writes WAIT.
 func (c *replicaConn) askReplicas() error {
+	question := []*Request{newQuestion(replicasQuestion, time.Now(), "")}
 	c.mu.Lock()
-	c.inflight.add(newQuestion(replicasQuestion, time.Now()))
+	c.inflight.add(question...)
 	c.mu.Unlock()
-	if err := c.batch.Command("WAIT", int64(c.cfg.Replicas), c.cfg.ReplicaTimeout.Milliseconds()); err != nil {
-		return err
-	}
-	return c.batch.Flush()
+	return c.send(question)
 }
 
 // tookLock reports whether the answer of a script that acquires says yes.

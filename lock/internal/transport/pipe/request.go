@@ -58,13 +58,18 @@ type questionKind uint8
 const (
 	noQuestion       questionKind = iota // a script call
 	timeQuestion                         // TIME
+	timeByScript                         // the time too, see Clock.AskByScript
 	masterQuestion                       // whether the server is a replica, see masterCheck
 	replicasQuestion                     // WAIT; Exchange.Next returns its answer like that of a script call
 )
 
-// newQuestion returns a question of a connection itself, which is sent now. No caller waits for it.
-func newQuestion(what questionKind, now time.Time) *Request {
-	q := &Request{question: what}
+// timeScript answers as TIME does.
+const timeScript = "return redis.pcall('time')"
+
+// newQuestion returns a question of a connection itself, which is sent now. key is the key about which it
+// asks, if it needs one. No caller waits for it.
+func newQuestion(what questionKind, now time.Time, key string) *Request {
+	q := &Request{question: what, key: key}
 	q.Post()
 	q.answer.Stamp = now
 	return q
@@ -113,44 +118,22 @@ func (r *Request) Set(s *script.Script, asText, asking bool, keys int, args resp
 // flight.
 func (r *Request) Emptied() resp.Args { return r.args.Emptied() }
 
-// noLimit is the limit of a request that may be carried out whenever it arrives.
-const noLimit = 0
-
 // Within makes r be carried out by last or not at all, as far as the server's clock is
 // known. Call it before Put.
 func (r *Request) Within(last time.Time) { r.notAfter = last }
 
-// stamps has the time and the limit that the requests of one write have in common.
-type stamps struct {
-	now         time.Time
-	clock       *Clock
-	timeout     time.Duration
-	limit       int64 // noLimit if the server's clock is not known
-	mayRunUntil time.Time
-}
-
-// newStamps returns the stamps of requests that are written now.
-func (c *Clock) newStamps(now time.Time, timeout time.Duration) stamps {
-	st := stamps{now: now, clock: c, timeout: timeout, limit: noLimit}
-	if limit, open := c.Limit(now, timeout); limit != 0 {
-		st.limit, st.mayRunUntil = limit, open
-	}
-	return st
-}
-
-// stamp records that r is about to be written, and until when it may be carried out.
-func (r *Request) stamp(st *stamps) {
-	r.answer.Stamp = st.now
+// stamp records that r is about to be written, and until when it may be carried out by the server's
+// clock.
+func (r *Request) stamp(now time.Time, clock *Clock, timeout time.Duration) {
+	r.isEncoded.Store(false)
+	r.answer.Stamp = now
 	if !r.script.Expires() {
 		return
 	}
-	limit, open := st.limit, st.mayRunUntil
-	if !r.notAfter.IsZero() && !open.IsZero() {
-		if left := wait.Left(r.notAfter, st.now); left < st.timeout {
-			limit, open = st.clock.Limit(st.now, left)
-		}
+	if !r.notAfter.IsZero() {
+		timeout = min(timeout, wait.Left(r.notAfter, now))
 	}
-	r.limit, r.answer.MayRunUntil = limit, open
+	r.limit, r.answer.MayRunUntil = clock.Limit(now, timeout)
 }
 
 // markNotRun records that r was not carried out, and will not be unless it is written again.
@@ -195,9 +178,6 @@ func (rs *Requests) recycle(r *Request) {
 	rs.pool.Put(r)
 }
 
-// Key returns the name that chooses the server and the connection.
-func (r *Request) Key() string { return r.key }
-
 // Acquires reports whether r takes a lock or permits for a hold.
 func (r *Request) Acquires() bool { return r.script.Acquires() }
 
@@ -232,18 +212,24 @@ func (r *Request) complete(reply resp.Reply, err error) {
 	}
 }
 
-// addTo adds the request to the batch that is written next.
-func (r *Request) addTo(to *resp.Batch) error {
+// addTo adds the request, or the question, to the batch that is written next.
+func (r *Request) addTo(to *resp.Batch, cfg *Config) error {
+	switch r.question {
+	case timeQuestion:
+		return to.Command("TIME")
+	case timeByScript:
+		return to.Texts("EVAL", timeScript, "1", r.key)
+	case masterQuestion: // it removes a field that nothing has, from a key that users may write
+		return to.Texts("HDEL", r.key, "")
+	case replicasQuestion:
+		return to.Command("WAIT", int64(cfg.Replicas), cfg.ReplicaTimeout.Milliseconds())
+	}
 	if r.needsAsking {
 		if err := to.Command("ASKING"); err != nil {
 			return err
 		}
 	}
-	var limit []int64
-	if r.script.Expires() {
-		limit = []int64{r.limit}
-	}
-	err := to.Script(r.script, r.asText, r.keys, r.args, limit...)
+	err := to.Script(r.script, r.asText, r.keys, r.args, r.limit)
 	if err == nil {
 		r.isEncoded.Store(true)
 	}

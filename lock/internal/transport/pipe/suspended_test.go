@@ -25,8 +25,7 @@ func TestARequestEndsWithItsTimeThoughTheMachineWasSuspended(t *testing.T) {
 		require.Equal(t, left <= 0, r.isExpired(now), seconds)
 		r.Within(r.notAfter.Add(300 * time.Millisecond))
 		require.Equal(t, left+300*time.Millisecond <= 0, r.isExpired(now), seconds)
-		st := clock.newStamps(now, cfg.Timeout)
-		r.stamp(&st)
+		r.stamp(now, &clock, cfg.Timeout)
 		want, _ := clock.Limit(now, min(left+300*time.Millisecond, cfg.Timeout))
 		require.Equal(t, want, r.limit, seconds)
 		if left < cfg.Timeout {

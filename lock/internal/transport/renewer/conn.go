@@ -21,7 +21,6 @@ type pipeline struct {
 	redis.Conn
 	exchange     *pipe.Exchange // over Conn
 	renewer      *Renewer
-	epoch        uint32
 	wait         wait
 	callsResumed bool // the first answer on it makes the Renewer call Resumed
 	isDemoted    bool // the server has become a replica, or seems to, so the connection is of no more use
@@ -76,7 +75,7 @@ const maxRounds = 4 + pipe.MaxLates
 
 func newPipeline(r *Renewer, dialed pipe.Connection) *pipeline {
 	return &pipeline{
-		Conn: dialed.Conn, exchange: pipe.NewExchange(&r.wire, dialed), renewer: r, epoch: dialed.Epoch,
+		Conn: dialed.Conn, exchange: pipe.NewExchange(&r.wire, dialed), renewer: r,
 		wait: wait{abort: func() { dialed.Conn.Close() }},
 	}
 }
@@ -84,14 +83,14 @@ func newPipeline(r *Renewer, dialed pipe.Connection) *pipeline {
 // renew sends the leases of b that have no answer yet and reads the answers. It returns
 // true if some calls were not carried out and must be sent in another way. An error
 // that is no reply of Redis means that the connection is not usable.
-func (c *pipeline) renew(b *renewal.Batch, way *sendMode, timeout time.Duration) (again bool, err error) {
+func (c *pipeline) renew(b *renewal.Batch, way *sendMode) (again bool, err error) {
 	defer func() { clear(c.owners) }() // the connection may be idle for long
 	c.isSent = slices.Grow(c.isSent[:0], b.Len())[:b.Len()]
 	clear(c.isSent)
 	for more := true; more; {
 		var refused error
 		var repeat bool
-		more, repeat, refused, err = c.runTurn(b, way, timeout)
+		more, repeat, refused, err = c.runTurn(b, way)
 		if err != nil {
 			return false, err
 		}
@@ -113,9 +112,9 @@ func (c *pipeline) renew(b *renewal.Batch, way *sendMode, timeout time.Duration)
 // runTurn sends a part of b, which is called a turn, and reads the answers. more says that there is
 // another part. again means the same as for renew. refused is the error with which Redis refused
 // a call. err means that the connection is not usable.
-func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode, timeout time.Duration) (more, again bool, refused, err error) {
+func (c *pipeline) runTurn(b *renewal.Batch, way *sendMode) (more, again bool, refused, err error) {
 	live, err := b.Send(func(live []int, by time.Time) error {
-		if early := time.Until(by); early < timeout {
+		if early := time.Until(by); early < c.renewer.cfg.Timeout {
 			t := time.AfterFunc(early, c.wait.abort)
 			defer t.Stop()
 		}

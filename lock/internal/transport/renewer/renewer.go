@@ -162,7 +162,7 @@ func (r *Renewer) exchange(ctx context.Context, b *renewal.Batch) error {
 		return err
 	}
 	r.beginWait(&c.wait, b.TTL())
-	if c.epoch != r.cfg.Epoch() {
+	if c.exchange.IsReplaced() {
 		r.endWait(&c.wait)
 		r.giveConnBack(c, false)
 		return errSuperseded
@@ -170,7 +170,7 @@ func (r *Renewer) exchange(ctx context.Context, b *renewal.Batch) error {
 	stop := context.AfterFunc(ctx, c.wait.abort)
 	again := true
 	for sent := (sendMode{}); again && err == nil; {
-		again, err = c.renew(b, &sent, r.cfg.Timeout)
+		again, err = c.renew(b, &sent)
 	}
 	cut := !stop()
 	superseded := r.endWait(&c.wait)
@@ -240,7 +240,7 @@ func (r *Renewer) takeConn(ctx context.Context, ttl time.Duration) (c *pipeline,
 
 // giveConnBack gives a connection back, or closes it if it is not usable.
 func (r *Renewer) giveConnBack(c *pipeline, usable bool) {
-	usable = usable && c.epoch == r.cfg.Epoch()
+	usable = usable && !c.exchange.IsReplaced()
 	r.mu.Lock()
 	usable = usable && !r.closed
 	// A late hedge may have left one connection more than can be in use.

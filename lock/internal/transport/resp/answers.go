@@ -81,28 +81,12 @@ func (a *answerReader) scan(p []byte, begin func(answer uint64) bounds) (int, er
 			if a.depth == 0 {
 				a.allowed = begin(a.completed + 1)
 			}
-			a.kind = p[i]
-			switch a.kind {
-			case '*', '$':
-				a.state, a.digits, a.minus, a.length = inHeader, 0, false, 0
-			case '+', '-', ':':
-				a.state, a.read, a.last = inLine, 0, 0
-			case '_', '#', ',', '(', '!', '=', '%', '~', '|', '>':
-				return i, &AnswerError{fmt.Sprintf("it begins with %q as in RESP3, for which nobody has asked", p[i])}
-			default:
-				return i, &AnswerError{fmt.Sprintf("it begins with %q", p[i])}
-			}
-			i++
-		case inHeader:
-			if err := a.readHeader(p[i]); err != nil {
+			if err := a.beginLine(p[i]); err != nil {
 				return i, err
 			}
 			i++
-		case afterHeader:
-			if p[i] != '\n' {
-				return i, &AnswerError{"it has a length without a line feed"}
-			}
-			if err := a.beginElement(); err != nil {
+		case inHeader, afterHeader:
+			if err := a.readHeader(p[i]); err != nil {
 				return i, err
 			}
 			i++
@@ -148,9 +132,26 @@ func (a *answerReader) scan(p []byte, begin func(answer uint64) bounds) (int, er
 	return i, nil
 }
 
-// readHeader reads one byte of a length.
+// beginLine reads the first byte of an element.
+func (a *answerReader) beginLine(kind byte) error {
+	switch a.kind = kind; kind {
+	case '*', '$':
+		a.state, a.digits, a.minus, a.length = inHeader, 0, false, 0
+	case '+', '-', ':':
+		a.state, a.read, a.last = inLine, 0, 0
+	case '_', '#', ',', '(', '!', '=', '%', '~', '|', '>':
+		return &AnswerError{fmt.Sprintf("it begins with %q as in RESP3, for which nobody has asked", kind)}
+	default:
+		return &AnswerError{fmt.Sprintf("it begins with %q", kind)}
+	}
+	return nil
+}
+
+// readHeader reads one byte of a length, or the line feed behind it.
 func (a *answerReader) readHeader(c byte) error {
 	switch {
+	case a.state == afterHeader:
+		return a.beginElement(c)
 	case c == '\r' && a.digits > 0:
 		a.state = afterHeader
 		return nil
@@ -165,27 +166,21 @@ func (a *answerReader) readHeader(c byte) error {
 	if a.minus {
 		return nil
 	}
-	if most := a.maxLength(); a.length > most || a.digits > 18 {
-		what, of := "a string", "bytes"
-		if a.kind == '*' {
-			what, of = "an array", "elements"
-		}
-		return &AnswerError{fmt.Sprintf("it has %s of %d %s or more, where at most %d can come", what, a.length, of, most)}
+	most, text := a.allowed.bytes, "it has a string of %d bytes or more, where at most %d can come"
+	if a.kind == '*' {
+		most, text = a.allowed.elements, "it has an array of %d elements or more, where at most %d can come"
+	}
+	if a.length > most || a.digits > 18 {
+		return &AnswerError{fmt.Sprintf(text, a.length, most)}
 	}
 	return nil
 }
 
-// maxLength returns the largest length that may come now.
-func (a *answerReader) maxLength() int64 {
-	if a.kind == '*' {
-		return a.allowed.elements
-	}
-	return a.allowed.bytes
-}
-
-// beginElement is called at the end of a header.
-func (a *answerReader) beginElement() error {
+// beginElement is called with the last byte of a header.
+func (a *answerReader) beginElement(c byte) error {
 	switch {
+	case c != '\n':
+		return &AnswerError{"it has a length without a line feed"}
 	case a.minus, a.kind == '*' && a.length == 0:
 		a.endElement()
 	case a.kind == '$':

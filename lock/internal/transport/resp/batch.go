@@ -61,23 +61,27 @@ func (b *Batch) Texts(name string, texts ...string) error {
 }
 
 // Script adds a call of a script by its SHA or, if asText, with its text. The first keys of list
-// are keys. more are further arguments after list.
-func (b *Batch) Script(s *script.Script, asText bool, keys int, list Args, more ...int64) error {
+// are keys. limit is the last argument of a script that expires. Others do not get it.
+func (b *Batch) Script(s *script.Script, asText bool, keys int, list Args, limit int64) error {
 	list = list.Now()
 	if b.below == nil {
-		return b.sendByRedigo(s, asText, keys, list, more)
+		return b.sendByRedigo(s, asText, keys, list, limit)
+	}
+	n := 3 + list.n
+	if s.Expires() {
+		n++
 	}
 	command, id := "EVALSHA", s.SHA()
 	if asText {
 		command, id = "EVAL", s.Text()
 	}
-	b.text = AppendCount(b.text, 3+list.n+len(more))
+	b.text = AppendCount(b.text, n)
 	b.text = AppendBulk(b.text, command)
 	b.text = AppendBulk(b.text, id)
 	b.text = AppendInt(b.text, int64(keys))
 	b.text = append(b.text, list.text...)
-	for _, n := range more {
-		b.text = AppendInt(b.text, n)
+	if s.Expires() {
+		b.text = AppendInt(b.text, limit)
 	}
 	b.below.requests.count(int64(keys), int64(max(list.longest, len(id))), asText || s.Large())
 	if len(b.text) >= keptBatch/2 {
@@ -87,7 +91,7 @@ func (b *Batch) Script(s *script.Script, asText bool, keys int, list Args, more 
 }
 
 // sendByRedigo is Script through redigo.
-func (b *Batch) sendByRedigo(s *script.Script, asText bool, keys int, list Args, more []int64) error {
+func (b *Batch) sendByRedigo(s *script.Script, asText bool, keys int, list Args, limit int64) error {
 	command, all := "EVALSHA", append(b.args[:0], s.SHAArg(), keys)
 	if asText {
 		command, all[0] = "EVAL", s.Text()
@@ -95,8 +99,8 @@ func (b *Batch) sendByRedigo(s *script.Script, asText bool, keys int, list Args,
 	for text := range list.All() {
 		all = append(all, b.boxes.copied(text))
 	}
-	for _, n := range more {
-		all = append(all, n)
+	if s.Expires() {
+		all = append(all, limit)
 	}
 	b.args = all
 	return b.conn.Send(command, all...)

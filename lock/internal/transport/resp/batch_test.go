@@ -46,10 +46,10 @@ func writtenByRedigo(t require.TestingT, command string, all []any) string {
 func writtenBy(t require.TestingT, list Args) string {
 	var w, foreign written
 	b := NewBatch(Over(New(&w)))
-	require.NoError(t, b.Script(script.Release, false, 2, list))
+	require.NoError(t, b.Script(script.Release, false, 2, list, 0))
 	require.NoError(t, b.Flush())
 	b = NewBatch(redis.NewConn(&foreign, 0, 0))
-	require.NoError(t, b.Script(script.Release, false, 2, list))
+	require.NoError(t, b.Script(script.Release, false, 2, list, 0))
 	require.NoError(t, b.Flush())
 	require.Equal(t, foreign.String(), w.String(), "over redigo and below it")
 	return w.String()
@@ -70,16 +70,16 @@ func TestWhatABatchWritesBoundsItsAnswers(t *testing.T) {
 	long := strings.Repeat("z", 3000)
 	for name, send := range map[string]func(b *Batch, conn redis.Conn) (error, error){
 		"a script": func(b *Batch, conn redis.Conn) (error, error) {
-			return b.Script(script.Release, false, 5, ArgsOf("a", "b", "c", "d", "e", long)), conn.Send("EVALSHA", script.Release.SHA(), 5, "a", "b", "c", "d", "e", long)
+			return b.Script(script.Release, false, 5, ArgsOf("a", "b", "c", "d", "e", long), 0), conn.Send("EVALSHA", script.Release.SHA(), 5, "a", "b", "c", "d", "e", long)
 		},
 		"a large one": func(b *Batch, conn redis.Conn) (error, error) {
-			return b.Script(script.Inspect, false, 1, ArgsOf("a")), conn.Send("EVALSHA", script.Inspect.SHA(), 1, "a")
+			return b.Script(script.Inspect, false, 1, ArgsOf("a"), 0), conn.Send("EVALSHA", script.Inspect.SHA(), 1, "a")
 		},
 		"a text": func(b *Batch, conn redis.Conn) (error, error) {
-			return b.Script(script.Release, true, 1, ArgsOf("a")), conn.Send("EVAL", script.Release.Text(), 1, "a")
+			return b.Script(script.Release, true, 1, ArgsOf("a"), 0), conn.Send("EVAL", script.Release.Text(), 1, "a")
 		},
-		"with more numbers": func(b *Batch, conn redis.Conn) (error, error) {
-			return b.Script(script.Release, false, 1, ArgsOf("a"), 7, -8), conn.Send("EVALSHA", script.Release.SHA(), 1, "a", 7, -8)
+		"with a limit": func(b *Batch, conn redis.Conn) (error, error) {
+			return b.Script(script.Acquire, false, 1, ArgsOf("a"), 7), conn.Send("EVALSHA", script.Acquire.SHA(), 1, "a", 7)
 		},
 		"a command": func(b *Batch, conn redis.Conn) (error, error) {
 			return b.Command("WAIT", 2, 100), conn.Send("WAIT", 2, 100)
@@ -116,11 +116,11 @@ func TestABatchKeepsLittle(t *testing.T) {
 	var w written
 	b := NewBatch(Over(New(&w)))
 	for range 100 {
-		require.NoError(t, b.Script(script.Acquire, true, 1, ArgsOf("a")))
+		require.NoError(t, b.Script(script.Acquire, true, 1, ArgsOf("a"), 0))
 	}
 	require.NoError(t, b.Flush())
 	require.LessOrEqual(t, cap(b.text), keptBatch)
-	require.NoError(t, b.Script(script.Acquire, false, 1, ArgsOf("a")))
+	require.NoError(t, b.Script(script.Acquire, false, 1, ArgsOf("a"), 0))
 	require.NoError(t, b.Flush())
 	require.NotZero(t, cap(b.text))
 }
@@ -135,7 +135,7 @@ func TestADeadlineOfRedigosWritesIsNotThatOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	time.Sleep(30 * time.Millisecond)
 	b := NewBatch(conn)
-	require.NoError(t, b.Script(script.Release, false, 1, ArgsOf("m")))
+	require.NoError(t, b.Script(script.Release, false, 1, ArgsOf("m"), 0))
 	require.NoError(t, b.Flush())
 	answer, err := redis.Int(Receive(conn, 0))
 	require.NoError(t, err)

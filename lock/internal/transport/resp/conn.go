@@ -22,7 +22,6 @@ type Conn struct {
 	// used by the goroutine that reads
 	answers        answerReader
 	ahead          readAhead // the bytes that have come and redigo has not seen
-	seenAnswers    uint64    // answers that redigo had seen when Quiet was called
 	err            error     // what ended reading
 	wantedDeadline time.Time // the read deadline that redigo wants; it is set at the next Read
 	deadline       time.Time // the read deadline that is set
@@ -66,26 +65,22 @@ func (c *Conn) readUntilDeadline() error {
 	return c.readMore()
 }
 
-// Receive reads the next answer. It waits without a limit. An answer that has only integers is
-// read without redigo. Other answers are read as the function Receive does, through conn, which is
-// redigo's connection over c.
-func (c *Conn) Receive(conn redis.Conn) (r Reply, err error) {
-	c.wantedDeadline = time.Time{}
-	for c.err == nil && !c.ahead.hasAnswer() && !c.ahead.isFull() {
-		if c.readUntilDeadline() != nil {
-			break // Read returns the error
+// ReceiveReply reads the next answer of conn. It waits without a limit. c is Below(conn). If it is not
+// nil, an answer that has only integers is read without redigo. Other answers are read as Receive does.
+func ReceiveReply(conn redis.Conn, c *Conn) (r Reply, err error) {
+	if c != nil {
+		c.wantedDeadline = time.Time{}
+		for !c.Answered() && !c.ahead.isFull() {
+			if c.readUntilDeadline() != nil {
+				break // Read returns the error
+			}
+		}
+		if text := c.ahead.firstAnswer(); text != nil && r.parse(text) {
+			c.ahead.drop(len(text))
+			return r, nil
 		}
 	}
-	if text := c.ahead.firstAnswer(); text != nil && r.parse(text) {
-		c.ahead.drop(len(text))
-		return r, nil
-	}
-	return ReceiveReply(conn, 0)
-}
-
-// ReceiveReply is Receive for callers that want a Reply.
-func ReceiveReply(conn redis.Conn, timeout time.Duration) (Reply, error) {
-	v, err := Receive(conn, timeout)
+	v, err := Receive(conn, 0)
 	return ReplyOf(v), err
 }
 

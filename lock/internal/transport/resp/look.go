@@ -53,7 +53,7 @@ func (nothingToRead) Temporary() bool { return true }
 
 // CanTry reports whether Quiet can be called. It can over TCP and Unix sockets, with or
 // without TLS, except on Windows.
-func (c *Conn) CanTry() bool { return c.socket != nil && c.socket.tryRead != nil }
+func (c *Conn) CanTry() bool { return c.socket.tryRead != nil }
 
 // Quiet reports whether the server has sent exactly one answer to each request, and nothing else.
 // It does not wait. redigo must have seen these answers, and no goroutine may read or write
@@ -62,26 +62,19 @@ func (c *Conn) CanTry() bool { return c.socket != nil && c.socket.tryRead != nil
 // Bytes that came without a request would count as the answer to the next request, if that request
 // were written before they are read.
 func (c *Conn) Quiet() bool {
-	c.seenAnswers = c.requests.sentCount
-	if !c.isSettled() {
+	if !c.Settled() {
 		return false
 	}
 	c.socket.isTrying = true
-	_ = c.readMore() // isSettled tells what came
+	_ = c.readMore() // Settled tells what came
 	c.socket.isTrying = false
-	return c.isSettled()
+	return c.Settled()
 }
 
-// Settled is Quiet, but without a look at the socket. So it does not notice bytes that have come since
-// the last answer was read.
+// Settled is Quiet, but without a look at the socket: it reports whether exactly as many answers have
+// come as requests were written, and no part of another answer. So it does not notice bytes that have
+// come since the last answer was read.
 func (c *Conn) Settled() bool {
-	c.seenAnswers = c.requests.sentCount
-	return c.isSettled()
-}
-
-// isSettled reports whether exactly as many answers have come as requests were written, and no
-// part of another answer.
-func (c *Conn) isSettled() bool {
 	a := &c.answers
 	return c.err == nil && a.completed == c.requests.sentCount && a.state == atType && a.depth == 0
 }
@@ -102,9 +95,9 @@ func (c *Conn) AwaitAnswer(d time.Duration) bool {
 	return c.Answered()
 }
 
-// Answered reports whether redigo can read without waiting. That is so if an answer has come since
-// Quiet or Settled, or if the connection has ended.
-func (c *Conn) Answered() bool { return c.err != nil || c.answers.completed > c.seenAnswers }
+// Answered reports whether an answer can be read without waiting: a whole one has come that redigo has
+// not seen, or the connection has ended.
+func (c *Conn) Answered() bool { return c.err != nil || c.ahead.hasAnswer() }
 
 // SetReadDeadline implements net.Conn, but counts only for the next Read. It does not end a Read
 // that waits.

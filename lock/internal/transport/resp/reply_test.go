@@ -57,7 +57,7 @@ func received(in string, chunk int) (replies []any, err error) {
 	c := New(&wire{in: []byte(in), chunk: chunk})
 	conn := Over(c)
 	for {
-		reply, err := c.Receive(conn)
+		reply, err := ReceiveReply(conn, c)
 		var refused redis.Error
 		switch {
 		case errors.As(err, &refused):
@@ -127,7 +127,7 @@ func TestAnAnswerOfIntegersNeedsNoMemory(t *testing.T) {
 	conn := Over(c)
 	read := func() {
 		for range 2 {
-			if _, err := c.Receive(conn); err != nil {
+			if _, err := ReceiveReply(conn, c); err != nil {
 				panic(err)
 			}
 		}
@@ -156,7 +156,7 @@ func TestADeadlineOfRedigosIsNotThatOfReceive(t *testing.T) {
 		_, err := b.Write([]byte(":7\r\n"))
 		done <- err
 	}()
-	r, err := c.Receive(conn)
+	r, err := ReceiveReply(conn, c)
 	require.NoError(t, err)
 	n, _ := r.Number()
 	require.EqualValues(t, 7, n)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/format/keys"
 	"github.com/wheellock/wheellock/lock/internal/support/record"
+	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/topology"
 )
@@ -30,12 +31,7 @@ func (r *Router) follow() {
 }
 
 // hintTopology makes Follow look soon.
-func (r *Router) hintTopology() {
-	select {
-	case r.hint <- struct{}{}:
-	default:
-	}
-}
+func (r *Router) hintTopology() { wait.Signal(r.hint) }
 
 // awaitLayout waits for the first Layout. It waits for at most as long as a dial may take, and ends
 // earlier if ctx ends or the user closes.
@@ -64,10 +60,8 @@ func (r *Router) awaitName(ctx context.Context) error {
 
 // awaitClosed waits until c is closed, with the limits of awaitLayout.
 func (r *Router) awaitClosed(ctx context.Context, c <-chan struct{}) {
-	select {
-	case <-c:
+	if wait.Closed(c) {
 		return
-	default:
 	}
 	t := time.NewTimer(r.cfg.DialTimeout)
 	defer t.Stop()
@@ -104,11 +98,6 @@ func (r *Router) update(l topology.Layout) {
 	}
 	next := make(chan struct{})
 	close(*r.nextLayout.Swap(&next))
-	select {
-	case <-r.firstLayout:
-	default:
-		close(r.firstLayout)
-	}
 }
 
 // assignSlots gives the slots to their servers.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -27,10 +26,9 @@ type Router struct {
 	period      time.Duration   // between two looks at the Topology
 	ctx         context.Context // ends when Close begins, with its reason as the cause; bounds dials
 	cancel      context.CancelCauseFunc
-	seed        maphash.Seed  // for the choice among a server's connections
 	single      *Server       // the one server; nil if keys have slots
 	unknown     *Server       // has the slots without a known server; it has no connections; nil without slots
-	firstLayout chan struct{} // closed at the first Layout, even if that is an error
+	firstLayout chan struct{} // closed at the first Layout, even if that is an error; nextLayout at first
 	hint        chan struct{} // of capacity 1, for Topology.Follow
 	start       sync.Once     // of Follow, when a server is first needed
 	wg          sync.WaitGroup
@@ -66,14 +64,13 @@ var ErrNoServer = errors.New("no server is known that has the key")
 // returns the error of Config.Opened.
 func New(cfg Config) (*Router, error) {
 	r := &Router{
-		cfg: cfg, period: min(cfg.Lease/6, maxPeriod), seed: maphash.MakeSeed(),
+		cfg: cfg, period: min(cfg.Lease/6, maxPeriod),
 		firstLayout: make(chan struct{}), hint: make(chan struct{}, 1), servers: make(map[string]*Server),
 	}
 	if cfg.Topology != nil {
 		r.traits = cfg.Topology.Traits()
 	}
-	next := make(chan struct{})
-	r.nextLayout.Store(&next)
+	r.nextLayout.Store(&r.firstLayout)
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	if !r.traits.Slots {
 		r.single = newServer(r, "")

@@ -3,7 +3,6 @@ package servers
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -221,20 +220,15 @@ func (s *Server) Subscriber() *pubsub.Subscriber { return s.subscriber }
 // any order, but none overtakes one that was posted before, see pipe.Group.
 func (s *Server) Put(r *pipe.Request) {
 	if s.route(r) {
-		s.commands.Put(r, s.hashOfName(r))
+		s.commands.Put(r)
 	}
 }
 
 // Send is like Put, but the caller must wait for the answer next, see pipe.Group.Send.
 func (s *Server) Send(r *pipe.Request) {
 	if s.route(r) {
-		s.commands.Send(r, s.hashOfName(r))
+		s.commands.Send(r)
 	}
-}
-
-// hashOfName returns the same number for all requests of a name.
-func (s *Server) hashOfName(r *pipe.Request) uint64 {
-	return maphash.String(s.router.seed, r.Key())
 }
 
 // route reports whether the caller must send r over the connections for commands. If not, route
