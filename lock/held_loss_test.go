@@ -507,7 +507,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 					t.Parallel()
 					lease := 30 * time.Second
 					if by == "renewal" {
-						lease = 600 * time.Millisecond
+						lease = 6 * time.Second
 					}
 					c := fixture.ClientOf(t, s, lock.Config{Lease: lease})
 					lk := fixture.LockKinds(t, c)[kind]

@@ -345,7 +345,7 @@ func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 			name := "readers apart, its " + stays + " stays"
 			slot, from := redisc.Slot(name), owner(t, rc, name)
 			to := (from + 1) % 3
-			cfg := lock.Config{Lease: 6 * time.Second, UnlockTimeout: 600 * time.Millisecond}
+			cfg := lock.Config{Lease: 15 * time.Second, UnlockTimeout: 3 * time.Second}
 			leaves, reads, writes := newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{}, cfg)
 			helds, timeouts := readers(t, rc, name, leaves, reads)
 			require.NoError(t, rc.BeginMove(slot, from, to))

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,10 @@ func TestASlotMovesAmongManyLocks(t *testing.T) {
 			}
 		}
 	}
-	c := newClient(t, rc, cluster.Options{}, lock.Config{Hooks: lock.Hooks{Acquired: thousandth(&acquired), Released: thousandth(&released)}})
+	c := newClient(t, rc, cluster.Options{}, lock.Config{
+		Lease: 10 * time.Minute, IOTimeout: time.Minute,
+		Hooks: lock.Hooks{Acquired: thousandth(&acquired), Released: thousandth(&released)},
+	})
 	move := func(from, to int) (moving *sync.WaitGroup) {
 		moving = new(sync.WaitGroup)
 		moving.Go(func() {
