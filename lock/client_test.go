@@ -159,7 +159,7 @@ func TestAServerThatDoesNotTellItsTimeIsUsedWithoutLimits(t *testing.T) {
 				return faultproxy.Pass
 			})
 			var log fixture.Log
-			c := fixture.ClientOver(t, p, lock.Config{Lease: 3 * time.Second, IOTimeout: 300 * time.Millisecond, Logger: log.Logger()})
+			c := fixture.ClientOver(t, p, lock.Config{Lease: 20 * time.Second, IOTimeout: 2 * time.Second, Logger: log.Logger()})
 			log.Flush = lock.FlushLog(c)
 			mu := c.Mutex(t.Name())
 			take := mu.TryLock
