@@ -68,7 +68,7 @@ func (ck *check) run(ctx context.Context) {
 	for _, ask := range []func(context.Context) bool{
 		ck.greet, ck.settings, ck.scripts, ck.checkOneServer, ck.replicas, ck.cluster, ck.subscribe,
 	} {
-		if !ask(ctx) || ctx.Err() != nil {
+		if ctx.Err() != nil || !ask(ctx) {
 			return
 		}
 	}

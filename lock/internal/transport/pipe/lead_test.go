@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -391,6 +392,7 @@ func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 				return draw.IntN(n)
 			}
 			trouble, single := pick(2) == 0, pick(3) == 0
+			var hasSaidMore atomic.Bool // the server has sent an answer without a request
 			answer := func(command []string) string {
 				if pick(3) == 0 {
 					time.Sleep(time.Duration(pick(8)) * time.Millisecond)
@@ -410,6 +412,7 @@ func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 				if !single { // it would be the answer to what is in flight
 					return yes(command)
 				}
+				hasSaidMore.Store(true)
 				return yes(command) + "-ERR and more\r\n"
 			}
 			withLoneCaller(t, 1+pick(2), answer, func(t *testing.T, b *harness) {
@@ -434,6 +437,9 @@ func TestRequestsInFlightAlwaysHaveAReader(t *testing.T) {
 							}
 							a := b.requests.Await(ctx, r)
 							cancel()
+							if single && hasSaidMore.Swap(false) {
+								synctest.Wait() // it is read before the next request is sent
+							}
 							if a.Err == nil {
 								require.Equal(t, []any{int64(1), int64(id)}, a.Reply.Any())
 							} else if !a.IsAbandoned && trouble {
