@@ -100,6 +100,7 @@ func (m *model) drawLease(rt *rapid.T) *modelLease {
 	if len(m.leases) == 0 {
 		rt.Skip("no lease")
 	}
+	synctest.Wait() // the ends that the last check has noticed are told
 	return m.leases[rapid.IntRange(0, len(m.leases)-1).Draw(rt, "lease")]
 }
 
@@ -157,13 +158,15 @@ func (m *model) extend(rt *rapid.T) {
 func (m *model) setFixed(rt *rapid.T) {
 	l := m.drawLease(rt)
 	fixed := rapid.Bool().Draw(rt, "fixed")
+	ended := l.hasEnded()
 	l.lease.SetFixed(fixed)
-	if !l.hasEnded() && l.fixed && !fixed {
+	if ended {
+		return
+	}
+	if l.fixed && !fixed {
 		l.since = time.Now()
 	}
-	if !l.hasEnded() {
-		l.fixed = fixed
-	}
+	l.fixed = fixed
 }
 
 func (m *model) move(rt *rapid.T) {
