@@ -98,6 +98,33 @@ func TestASignOfLifeGivesNobodyAPlace(t *testing.T) {
 	require.Equal(t, []any{[]byte("b:1:1")}, fixture.DoOn(t, q.conn, "LRANGE", fairKeys[1], 0, -1))
 }
 
+// TestTheLastOfOursThatTakesTheLockLeavesAQueueWithoutAnEnd, if Redisson waits behind it. Redisson's
+// scripts keep the TTL that the queue has while all its waiters are ours.
+func TestTheLastOfOursThatTakesTheLockLeavesAQueueWithoutAnEnd(t *testing.T) {
+	for _, isJava := range []bool{false, true} {
+		q := newFairQueue(t)
+		q.take("a:1:1", 1)
+		next, ends := "b:1:1", 0
+		if isJava {
+			next = "java:1"
+			fixture.DoOn(t, q.conn, "RPUSH", fairKeys[1], next)
+			fixture.DoOn(t, q.conn, "ZADD", fairKeys[2], q.now+312_000, next)
+		} else {
+			q.take(next, 1)
+			ends = 2
+		}
+		fixture.DoOn(t, q.conn, "DEL", costly)
+		require.EqualValues(t, 1, q.take("a:1:1", 2)[0])
+		for _, key := range fairKeys[1:3] {
+			if fixture.DoOn(t, q.conn, "PTTL", key).(int64) > 0 {
+				ends--
+			}
+		}
+		require.Zero(t, ends, "Redisson waits: %v", isJava)
+		require.Equal(t, []any{[]byte(next)}, fixture.DoOn(t, q.conn, "LRANGE", fairKeys[1], 0, -1))
+	}
+}
+
 // TestWhereRedissonWaitsNoSignIsGivenAlone: the score of a Redisson waiter depends on all scores before
 // it. Redisson may have swept as many of our waiters as it has itself, so that the counts are equal.
 func TestWhereRedissonWaitsNoSignIsGivenAlone(t *testing.T) {

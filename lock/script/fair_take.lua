@@ -191,6 +191,10 @@ if isHeldByMe or pttl == -2 and (not first or first == me) then
     leave(me)
     return result
   end
+  if first and redis.call('hlen', signs) ~= redis.call('llen', queue) then
+    redis.pcall('persist', queue) -- Redisson waits too, and gives the queue no new end, see setEnd
+    redis.pcall('persist', scores)
+  end
   if not isHeldByMe then
     if first then
       redis.call('lrem', queue, 1, me)

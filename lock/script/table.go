@@ -22,7 +22,7 @@ var (
 	Token   = define("token", "8fc75fd5ad95238144cfb1b1c24bb1081b49083c", expires|mints)
 
 	// FairMutex.
-	FairTake    = define("fair_take", "ed28e979195d4edbdd3fe94d7594dfe32bde0dfd", expires|clocks|mints|acquires|others)
+	FairTake    = define("fair_take", "fec24f64bee0cb503bc4ec5036eb5e47f8da16a9", expires|clocks|mints|acquires|others)
 	FairSign    = define("fair_sign", "c5b2037ae61fc7183ed15c195f0d60c1735e1b72", expires|clocks)
 	FairRelease = define("fair_release", "7d780b4ab501050ffddfac7414c112971918b120", effects|publishes)
 	FairForce   = define("fair_force", "9fd6d5fe9a5dee81d4302f0a87a0574578dc9ad6", effects|publishes|forces|tells)

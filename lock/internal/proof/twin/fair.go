@@ -116,6 +116,9 @@ func fairTake(e *exec) any {
 		token := x.token(x.keys[4], floor)
 		x.hset(x.lock, me, "1")
 		x.extendTTL(x.lock, lease)
+		if first != "" {
+			x.keepForRedisson()
+		}
 		if !mine {
 			x.lrem(me)
 			x.zrem(x.scores, me)
@@ -355,6 +358,14 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 	}
 }
 
+// keepForRedisson takes the end from the queue if waiters of Redisson's are in it.
+func (x fair) keepForRedisson() {
+	if len(x.line()) != x.hlen(x.signs) {
+		x.persist(x.queue)
+		x.persist(x.scores)
+	}
+}
+
 func (x *exec) persist(key string) {
 	if e := x.s.entryAt(key, x.now); e != nil {
 		e.end = 0
@@ -397,10 +408,7 @@ func fairRelease(e *exec) any {
 		}
 		told = x.wake(x.arg(2), "", now+doubt)
 	}
-	if len(x.line()) != x.hlen(x.signs) { // Redisson waits too
-		x.persist(x.queue)
-		x.persist(x.scores)
-	}
+	x.keepForRedisson()
 	if !held {
 		return int64(-1)
 	}
