@@ -211,6 +211,41 @@ func TestAHandOverThatNobodyHasIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestARefusedUnlockMayHaveReleasedTheLockBefore: the answer to its first request is lost, and then the
+// server refuses the login.
+func TestARefusedUnlockMayHaveReleasedTheLockBefore(t *testing.T) {
+	for _, isLast := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			wire := fixture.NewWire(fixture.Virtual(t))
+			pool := wire.Pool()
+			var isRefused atomic.Bool
+			dial := pool.DialContext
+			pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+				if isRefused.Load() {
+					return nil, redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
+				}
+				return dial(ctx)
+			}
+			c, err := lock.New(pool, lock.Config{})
+			require.NoError(t, err)
+			defer fixture.CloseNow(c)
+			held, err := c.Mutex("m").Lock(t.Context())
+			require.NoError(t, err)
+			inner, err := c.Mutex("m").Lock(held.Context(t.Context()))
+			require.NoError(t, err)
+			if isLast {
+				require.NoError(t, inner.Unlock(t.Context()))
+				inner = held
+			}
+			synctest.Wait()
+			wire.LoseAnswer()
+			isRefused.Store(true)
+			require.ErrorIs(t, inner.Unlock(t.Context()), lock.ErrUnknown)
+			require.EqualValues(t, 1, c.Stats().Unreleased)
+		})
+	}
+}
+
 // TestALockWhoseHandOverIsRefusedIsReleased: Redis cannot make a token for the next holder, but the
 // Unlock must not fail because of that.
 func TestALockWhoseHandOverIsRefusedIsReleased(t *testing.T) {

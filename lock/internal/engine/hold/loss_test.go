@@ -172,3 +172,22 @@ func TestCloseSendsTheReleaseThatALossOwes(t *testing.T) {
 		require.False(t, fixture.Exists(t, s, "m"))
 	})
 }
+
+// TestAWriterThatReadForLongerIsGivenBackAfterASuspension: the key keeps the lease of a read hold that the
+// writer has given back.
+func TestAWriterThatReadForLongerIsGivenBackAfterASuspension(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		ctx := context.Background()
+		rw := b.c.RWMutex("rw")
+		writing, err := rw.Writer().Lock(ctx)
+		require.NoError(b, err)
+		reading, err := rw.Reader().LockFor(writing.Context(ctx), time.Hour)
+		require.NoError(b, err)
+		require.NoError(b, reading.Unlock(ctx))
+		require.Greater(b, fixture.PTTL(b, b.s, "rw"), int64(1_000_000))
+		hold.EndLease(in(writing))
+		hold.Lose(in(writing), renewal.Suspended)
+		time.Sleep(time.Minute)
+		require.False(b, fixture.Exists(b, b.s, "rw"))
+	})
+}

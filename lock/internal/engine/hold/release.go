@@ -175,7 +175,7 @@ func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		}
 		o := h.engine.Outcome(op, a)
 		_, refused := a.Err.(redis.Error)
-		if errors.Is(a.Err, h.engine.cfg.Closed) && r.resent {
+		if r.resent && (errors.Is(a.Err, h.engine.cfg.Closed) || o.Result == wire.Denied) { // an earlier request may have been carried out
 			o.Result = wire.Unknown
 		}
 		if r.answered || errors.Is(a.Err, h.engine.cfg.Closed) || refused && op == "handoff" {

@@ -165,16 +165,20 @@ func announcement(cfg *Config) time.Duration { return 2*cfg.MaxPoll + cfg.IOTime
 type permitAcquire struct{ attempt }
 
 func (x *permitAcquire) take(ctx context.Context) (held *Held, waited bool, err error) {
-	needs := x.Permits
+	return x.waitInLine(ctx, x, locktable.Request{Needs: x.needs()})
+}
+
+// needs returns how many permits must be free.
+func (x *permitAcquire) needs() int64 {
 	if x.Fewer {
-		needs = 1
+		return 1
 	}
-	return x.waitInLine(ctx, x, locktable.Request{Needs: needs})
+	return x.Permits
 }
 
 // Refusal implements locktable.Acquisition.
 func (x *permitAcquire) Refusal(time.Duration) wire.Outcome {
-	return wire.Outcome{Result: wire.Refused, Wanted: x.Permits, OthersWait: true}
+	return wire.Outcome{Result: wire.Refused, Wanted: x.needs(), OthersWait: true}
 }
 
 // Try implements locktable.Acquisition.
@@ -193,7 +197,7 @@ func (x *permitAcquire) Try(ctx context.Context) wire.Outcome {
 		defer k.Orphans.End()
 	}
 	o := k.read("acquire", ans, wire.ReadPermits)
-	o.Wanted = n
+	o.Wanted = x.needs()
 	switch {
 	case o.Result != wire.Granted:
 		return x.failTry(o, ans)
