@@ -38,8 +38,7 @@ func (m voter) MayVote(ctx context.Context) (server string, err error) {
 	if !ok {
 		return "", badReply("uptime", m.name, reply)
 	}
-	s := quorum.ServerStateOf(u)
-	return s.Server, s.MayVote(m.c.incarnations.KnownFor(s.Incarnation, time.Now()), m.longest)
+	return u.Server, quorum.MayVote(u, m.c.incarnations.KnownFor(u, time.Now()), m.longest)
 }
 
 // Failed implements quorum.Member.

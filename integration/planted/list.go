@@ -486,8 +486,8 @@ var bugs = []bug{
 	{
 		name: "redlock-asks-a-young-server", file: "lock/internal/engine/quorum/serverstate.go",
 		breaks: "a server that was restarted within the longest lease votes",
-		before: "u.Up - time.Second",
-		after:  "u.Up + time.Second",
+		before: "u.Up-time.Second",
+		after:  "u.Up+time.Second",
 		tests:  []tests{{pkg: "./lock/internal/engine/quorum", run: "^TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded$"}},
 	},
 	{

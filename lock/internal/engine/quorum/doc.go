@@ -9,7 +9,7 @@
 // Renewals extend it. Two votes of one member, for different owners, never overlap. As long as a
 // vote lasts, the server has the key and refuses other owners. A server that was restarted after
 // its answer may not vote before it was up for the longest lease. By then every vote that it can
-// have forgotten has ended ([ServerState.MayVote]). The server of a durable member forgets no vote.
+// have forgotten has ended ([MayVote]). The server of a durable member forgets no vote.
 // This holds for a vote at any time in the life of a hold. So it also holds for the vote of a
 // retake, which is an answer and then a vote like the first one ([Ask], [Retake]).
 //

@@ -7,23 +7,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/format/wire"
 )
 
-// ServerState is what the server of a member says about itself.
-type ServerState struct {
-	Server        string        // the run id
-	Incarnation   string        // the run id and the replication id, so it changes with each promotion
-	Uptime        time.Duration // how long it has been up, at least
-	IsReplica     bool          // it is a replica now
-	MayBePromoted bool          // it is a master, and may have been a replica before
-}
-
-// ServerStateOf returns the ServerState in an answer of script uptime.
-func ServerStateOf(u wire.UptimeAnswer) ServerState {
-	return ServerState{
-		Server: u.Server, Incarnation: u.Server + " " + u.Replication, MayBePromoted: u.State == wire.Heir, IsReplica: u.State == wire.Replica,
-		Uptime: u.Up - time.Second, // an uptime in whole seconds is rounded at both ends
-	}
-}
-
 // NoVote says why a member that was taken has no vote.
 type NoVote string
 
@@ -42,13 +25,13 @@ const (
 // and when it replaces another master. It does not tell when it became the master. So that
 // time counts from when this client first saw it as the master, which is known ago. The error
 // is a NoVote.
-func (s ServerState) MayVote(known, longest time.Duration) error {
+func MayVote(u wire.UptimeAnswer, known, longest time.Duration) error {
 	switch {
-	case s.IsReplica:
+	case u.State == wire.Replica:
 		return Replica
-	case s.Uptime < longest:
+	case u.Up-time.Second < longest: // an uptime in whole seconds is rounded at both ends
 		return Restarted
-	case s.MayBePromoted && known < longest:
+	case u.State == wire.Heir && known < longest:
 		return Promoted
 	}
 	return nil
@@ -62,9 +45,10 @@ type Incarnations struct {
 	since time.Time
 }
 
-// KnownFor returns how long the client has known this incarnation of the server. now is a time
-// after its answer. The count starts again whenever another server answers.
-func (r *Incarnations) KnownFor(incarnation string, now time.Time) time.Duration {
+// KnownFor returns how long the client has known the master that gave this answer. now is a time after
+// that. The count starts again whenever another server answers, and with each promotion.
+func (r *Incarnations) KnownFor(u wire.UptimeAnswer, now time.Time) time.Duration {
+	incarnation := u.Server + " " + u.Replication
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if incarnation != r.last {

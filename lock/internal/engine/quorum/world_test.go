@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/engine/quorum"
+	"github.com/wheellock/wheellock/lock/internal/format/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -249,8 +250,8 @@ func (f *fake) Take(context.Context) (part, error) {
 func (f *fake) MayVote(context.Context) (string, error) {
 	f.before()
 	h := f.w.hosts[f.c.hosts[f.i]]
-	s := quorum.ServerState{Uptime: time.Duration(h.up) * time.Second}
-	return f.c.serverOf(f.i, h.run), s.MayVote(0, life*time.Second)
+	u := wire.UptimeAnswer{Up: time.Duration(h.up+1) * time.Second} // a second may be rounded
+	return f.c.serverOf(f.i, h.run), quorum.MayVote(u, 0, life*time.Second)
 }
 
 func (f *fake) Failed(context.Context, error) quorum.Vote { return quorum.HeldByOther }
