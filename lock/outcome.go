@@ -36,21 +36,12 @@ const (
 )
 
 func (o Outcome) String() string {
-	switch o {
-	case OutcomeAcquired:
-		return "acquired"
-	case OutcomeReentered:
-		return "reentered"
-	case OutcomeRefused:
-		return "refused"
-	case OutcomeEnded:
-		return "ended"
-	case OutcomeUnknown:
-		return "unknown"
-	case OutcomeClosed:
-		return "closed"
-	case OutcomeError:
-		return "error"
+	names := [outcomes]string{
+		OutcomeAcquired: "acquired", OutcomeReentered: "reentered", OutcomeRefused: "refused", OutcomeEnded: "ended",
+		OutcomeUnknown: "unknown", OutcomeClosed: "closed", OutcomeError: "error",
+	}
+	if 0 < o && o < outcomes {
+		return names[o]
 	}
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }

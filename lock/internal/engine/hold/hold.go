@@ -181,46 +181,29 @@ func (h *Hold) appendField(b []byte) []byte {
 	return appendField(b, h.engine.cfg.ID, h.kind, h.owner, h.seq)
 }
 
-// Owner implements locktable.Hold.
-func (h *Hold) Owner() owner.Owner { return h.owner }
+// The methods of locktable.Hold.
 
-// Mode implements locktable.Hold.
+func (h *Hold) Name() string         { return h.name }
+func (h *Hold) Owner() owner.Owner   { return h.owner }
 func (h *Hold) Mode() locktable.Mode { return kinds[h.kind].mode }
-
-// Leaving implements locktable.Hold.
-func (h *Hold) Leaving() bool { return h.has(leaving) }
-
-// IsLost implements locktable.Hold.
-func (h *Hold) IsLost() bool { return h.has(lost) }
-
-// IsLeaseLost implements locktable.Hold.
+func (h *Hold) Leaving() bool        { return h.has(leaving) }
+func (h *Hold) IsLost() bool         { return h.has(lost) }
+func (h *Hold) Deadline() time.Time  { return h.lease.Deadline() }
+func (h *Hold) CloseBegan()          { h.closing = true }
+func (h *Hold) Confirm()             { h.lease.Confirm() }
+func (h *Hold) MarkDoubtful()        { h.setFlag(doubtful, true) }
+func (h *Hold) IsDoubtful() bool     { return h.has(doubtful) }
 func (h *Hold) IsLeaseLost() bool {
 	_, lost := h.lease.Lost()
 	return lost
 }
 
-// Deadline implements locktable.Hold.
-func (h *Hold) Deadline() time.Time { return h.lease.Deadline() }
-
-// Past implements locktable.Hold.
 func (h *Hold) Past() *locktable.Past {
 	if r := h.run(); r != nil {
 		return &r.past
 	}
 	return nil
 }
-
-// CloseBegan implements locktable.Hold.
-func (h *Hold) CloseBegan() { h.closing = true }
-
-// Confirm implements locktable.Hold.
-func (h *Hold) Confirm() { h.lease.Confirm() }
-
-// MarkDoubtful implements locktable.Hold.
-func (h *Hold) MarkDoubtful() { h.setFlag(doubtful, true) }
-
-// IsDoubtful implements locktable.Hold.
-func (h *Hold) IsDoubtful() bool { return h.has(doubtful) }
 
 // Value implements watch.Subject: contexts carry the owner, but a permit has none.
 func (h *Hold) Value(key any) any {
@@ -230,21 +213,19 @@ func (h *Hold) Value(key any) any {
 	return h.owner.Value(key)
 }
 
+// Token is the fencing token; 0 where the kind has none. Seq is a number that no other hold of the client
+// has.
+func (h *Hold) Token() int64 { return h.token }
+func (h *Hold) Seq() uint64  { return h.seq }
+
+// The methods of renewer.Owner, with Name and Lost.
+
 var _ renewer.Owner = (*Hold)(nil)
 
-// Class implements renewer.Owner.
-func (h *Hold) Class() renewer.Class { return kinds[h.kind].class }
-
-// Name implements renewer.Owner and locktable.Hold.
-func (h *Hold) Name() string { return h.name }
-
-// Token is the fencing token; 0 where the kind has none.
-func (h *Hold) Token() int64 { return h.token }
-
-// Seq is a number that no other hold of the client has.
-func (h *Hold) Seq() uint64 { return h.seq }
-
-// Key implements renewer.Owner.
+func (h *Hold) Class() renewer.Class            { return kinds[h.kind].class }
+func (h *Hold) AppendFieldTail(b []byte) []byte { return appendTail(b, h.kind, h.owner, h.seq) }
+func (h *Hold) Touch() byte                     { return h.name[0] + h.owner.Text[0] }
+func (h *Hold) NeedsAsking() bool               { return h.has(needsAsking) }
 func (h *Hold) Key() string {
 	if key := kinds[h.kind].key; key != nil {
 		return key(h.name)
@@ -252,10 +233,6 @@ func (h *Hold) Key() string {
 	return h.name
 }
 
-// AppendFieldTail implements renewer.Owner.
-func (h *Hold) AppendFieldTail(b []byte) []byte { return appendTail(b, h.kind, h.owner, h.seq) }
-
-// Weight implements renewer.Owner.
 func (h *Hold) Weight() int {
 	if h.kind == Permits {
 		return int(permitIDs(h.owner).n())
@@ -263,19 +240,11 @@ func (h *Hold) Weight() int {
 	return 1
 }
 
-// Touch implements renewer.Owner.
-func (h *Hold) Touch() byte { return h.name[0] + h.owner.Text[0] }
-
-// NeedsAsking implements renewer.Owner.
-func (h *Hold) NeedsAsking() bool { return h.has(needsAsking) }
-
-// MoveTo implements renewer.Owner.
 func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
 	h.setFlag(needsAsking, asking)
 	h.lease.Move(lane)
 }
 
-// MoveIfAbsent implements renewer.Owner.
 func (h *Hold) MoveIfAbsent() bool {
 	l := h.engine.lane(h.name)
 	if h.setFlag(absent, true) || l == nil {
@@ -286,7 +255,6 @@ func (h *Hold) MoveIfAbsent() bool {
 	return true
 }
 
-// Found implements renewer.Owner.
 func (h *Hold) Found() {
 	if h.has(absent) {
 		h.setFlag(absent, false)

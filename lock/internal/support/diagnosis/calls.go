@@ -1,6 +1,10 @@
 package diagnosis
 
-import "github.com/wheellock/wheellock/lock/internal/format/keys"
+import (
+	"strings"
+
+	"github.com/wheellock/wheellock/lock/internal/format/keys"
+)
 
 // Group is a set of rights, as lock/SERVERS.md has it.
 type Group int
@@ -90,51 +94,18 @@ func Channels(n Names, sharded bool) (found []Key) {
 // Script check calls SET before them.
 func Calls(n Names, sharded bool) []Call {
 	name := n.Name
-	core := [][]string{
-		{"exists", name},
-		{"get", name},
-		{"getset", name, "1"},
-		{"hdel", name, "f"},
-		{"hexists", name, "f"},
-		{"hgetall", name},
-		{"hlen", name},
-		{"hset", name, "f", "1"},
-		{"pexpire", name, scratchTTL},
-	}
-	family := [][]string{
-		{"decr", name},
-		{"decrby", name, "1"},
-		{"hget", name, "f"},
-		{"incrby", name, "1"},
-		{"lindex", name, "0"},
-		{"linsert", name, "before", "a", "b"},
-		{"llen", name},
-		{"lpop", name},
-		{"lrange", name, "0", "0"},
-		{"lrem", name, "1", "a"},
-		{"persist", name},
-		{"rpush", name, "a"},
-		{"zadd", name, "1", "a"},
-		{"zcard", name},
-		{"zcount", name, "0", "1"},
-		{"zrange", name, "0", "0"},
-		{"zrangebyscore", name, "0", "1"},
-		{"zrem", name, "a"},
-		{"zscore", name, "a"},
-	}
-	newer := [][]string{
-		{"zmscore", name, "a"},
-	}
 	var calls []Call
-	for _, words := range core {
-		calls = append(calls, Call{Group: Core, Words: words})
+	add := func(g Group, isNewer bool, commands string) {
+		for command := range strings.SplitSeq(commands, ", ") {
+			words := strings.Fields(command)
+			words[1] = name
+			calls = append(calls, Call{Group: g, Words: words, Newer: isNewer})
+		}
 	}
-	for _, words := range family {
-		calls = append(calls, Call{Group: Family, Words: words})
-	}
-	for _, words := range newer {
-		calls = append(calls, Call{Group: Family, Words: words, Newer: true})
-	}
+	add(Core, false, "exists K, get K, getset K 1, hdel K f, hexists K f, hgetall K, hlen K, hset K f 1, pexpire K "+scratchTTL)
+	add(Family, false, "decr K, decrby K 1, hget K f, incrby K 1, lindex K 0, linsert K before a b, llen K, lpop K, lrange K 0 0, lrem K 1 a, persist K, "+
+		"rpush K a, zadd K 1 a, zcard K, zcount K 0 1, zrange K 0 0, zrangebyscore K 0 1, zrem K a, zscore K a")
+	add(Family, true, "zmscore K a")
 	publish := "publish"
 	if sharded {
 		publish = "spublish"

@@ -203,23 +203,20 @@ func (rs *rights) meant() bool {
 
 // findings returns the missing rights. what names the objects that need them.
 func (rs *rights) findings(what string) (found []Finding) {
-	list := func(mark string, names []string) string { return " " + mark + strings.Join(names, " "+mark) }
-	if k := &rs.commands; len(k.lacks) > 0 {
-		found = append(found, Finding{fmt.Sprintf("the user may not run %s%s: give it the right, ACL SETUSER <user>%s",
-			strings.Join(k.lacks, ", "), what, list("+", marks(k.lacks))), k.errs})
+	add := func(names []string, errs []error, format string, more ...any) {
+		if len(names) > 0 {
+			found = append(found, Finding{fmt.Sprintf(format, append([]any{strings.Join(names, ", "), what}, more...)...), errs})
+		}
 	}
-	if k := &rs.commands; len(k.absent) > 0 {
-		found = append(found, Finding{fmt.Sprintf("the server does not know %s%s: use Redis 5 or newer, or 7 for sharded pub/sub, check that no proxy in front of it blocks commands, "+
-			"and that the command is not renamed", strings.Join(k.absent, ", "), what), k.errs})
+	commands, grants := &rs.commands, "" // as for ACL SETUSER
+	for _, c := range commands.lacks {
+		grants += " +" + strings.ReplaceAll(c, " ", "|")
 	}
-	if k := &rs.keys; len(k.lacks) > 0 {
-		found = append(found, Finding{fmt.Sprintf("the user may not use keys such as %s%s: give it the patterns of keys that lock/SERVERS.md lists, "+
-			"for the Config.KeyPrefix of this client", strings.Join(k.lacks, ", "), what), k.errs})
-	}
-	if k := &rs.channels; len(k.lacks) > 0 {
-		found = append(found, Finding{fmt.Sprintf("the user may not use channels such as %s%s: give it the patterns of channels that lock/SERVERS.md lists",
-			strings.Join(k.lacks, ", "), what), k.errs})
-	}
+	add(commands.lacks, commands.errs, "the user may not run %s%s: give it the right, ACL SETUSER <user>%s", grants)
+	add(commands.absent, commands.errs, "the server does not know %s%s: use Redis 5 or newer, or 7 for sharded pub/sub, check that no proxy in front of it blocks commands, "+
+		"and that the command is not renamed")
+	add(rs.keys.lacks, rs.keys.errs, "the user may not use keys such as %s%s: give it the patterns of keys that lock/SERVERS.md lists, for the Config.KeyPrefix of this client")
+	add(rs.channels.lacks, rs.channels.errs, "the user may not use channels such as %s%s: give it the patterns of channels that lock/SERVERS.md lists")
 	return found
 }
 
@@ -227,15 +224,6 @@ func (rs *rights) findings(what string) (found []Finding) {
 func (r *Report) Sentinel() {
 	r.isSentinel = true
 	r.Problem("this is a Sentinel, which has no locks: write redis-sentinel://HOST:PORT?master=NAME, or use package lock/sentinel", nil)
-}
-
-// marks returns commands in the form of ACL SETUSER.
-func marks(commands []string) []string {
-	marks := make([]string, len(commands))
-	for i, c := range commands {
-		marks[i] = strings.ReplaceAll(c, " ", "|")
-	}
-	return marks
 }
 
 // Refused is like Command, but reports whether the server refused because of a missing right.
