@@ -49,7 +49,8 @@ func (ln *Lane) fillBatchLocked(b *Batch, now instant) instant {
 			break
 		}
 	}
-	b.began = now
+	// The batch is filled after Verify. So it begins later, even if the clock has not moved since.
+	b.began = max(now, ln.lastVerify+1)
 	b.flight.armLocked(now)
 	ln.stats.countSent(len(b.owners))
 	return end
@@ -88,6 +89,8 @@ func (ln *Lane) applyOutcomes(b *Batch) (rest time.Duration, recovered <-chan st
 		sent = b.stamp
 	}
 	answered := ln.noteAnswerLocked(b)
+	// An answer to a request that was written before Verify, or at that instant, may be the old server's.
+	isOld := max(sent, b.began) <= ln.lastVerify
 	renewedTrust := dog.trustFrom(b.stamp, dog.cfg.TTL)
 	report := BatchReport{Lane: ln.name, Leases: len(b.owners), Took: time.Duration(now - sent), Err: b.err}
 	lag := instant(0)
@@ -110,7 +113,7 @@ func (ln *Lane) applyOutcomes(b *Batch) (rest time.Duration, recovered <-chan st
 			unsure = append(unsure, l)
 		default:
 			report.Renewed++
-			ln.applyRenewedLocked(l, sent, now, renewedTrust)
+			ln.applyRenewedLocked(l, sent, now, renewedTrust, isOld)
 		}
 	}
 	report.Lag = time.Duration(lag)
@@ -137,10 +140,10 @@ func (b *Batch) emptyLocked() {
 	b.owners, b.outcomes, b.sent, b.err = b.owners[:0], b.outcomes[:0], false, nil
 }
 
-// applyRenewedLocked records a positive answer for l, and schedules l for its next due time.
-func (ln *Lane) applyRenewedLocked(l *Lease, sent, now, renewedTrust instant) {
-	// An answer to a request that was written before Verify may be the old server's.
-	l.mustVerify = sent < ln.lastVerify || l.flags&doubted != 0
+// applyRenewedLocked records a positive answer for l, and schedules l for its next due time. The
+// answer isOld if the store must be asked once more.
+func (ln *Lane) applyRenewedLocked(l *Lease, sent, now, renewedTrust instant, isOld bool) {
+	l.mustVerify = isOld || l.flags&doubted != 0
 	l.fails, l.moves, l.flags = 0, 0, l.flags&takenOut
 	isNotRenewed := l.isNotRenewed()
 	if !isNotRenewed {

@@ -70,6 +70,50 @@ func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// TestAnAnswerFromTheInstantOfVerifyIsAskedForAgain once: it may be the old server's, too.
+func TestAnAnswerFromTheInstantOfVerifyIsAskedForAgain(t *testing.T) {
+	for gone, found := range map[bool]int{false: 2, true: 1} {
+		forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+			s := &store{}
+			written := make(chan time.Time, 100)
+			s.write = func(int) { written <- time.Now() }
+			_, ln := newLane(t, s, cfg)
+			h := s.hold(t, ln, renewedFor(30*time.Second))
+			s.setFault(func() fault { return fault{after: time.Millisecond} })
+			at := <-written
+			synctest.Wait() // the old server has said yes
+			if gone {
+				s.delete(h.key)
+			}
+			s.setFault(nil)
+			ln.Verify()
+			require.Equal(t, at, time.Now())
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Equal(t, !gone, h.lease.Valid())
+			require.Equal(t, found, s.countRenewed())
+		})
+	}
+}
+
+func TestAnAnswerToARequestThatIsWrittenAfterVerifyCounts(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		s.setFault(func() fault { return fault{dial: time.Second} })
+		for w.Stats().InFlight == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		ln.Verify()
+		s.setFault(nil)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.True(t, h.lease.Valid())
+		require.Equal(t, 1, s.countRenewed(), "and the store is not asked again")
+	})
+}
+
 // TestALeaseThatWasAskedForBeforeVerifyIsVerifiedToo: the old server granted it, and its holder is told
 // of that only after the lane was verified.
 func TestALeaseThatWasAskedForBeforeVerifyIsVerifiedToo(t *testing.T) {
