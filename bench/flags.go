@@ -153,14 +153,15 @@ func commandLine(args []string) string {
 	return line
 }
 
-// nextURL is where another URL of a list begins.
-var nextURL = regexp.MustCompile(`,rediss?://`)
+// nextURL is where another URL of a list begins, behind the spaces that parse trims.
+var nextURL = regexp.MustCompile(`,[\s\v\x{85}\pZ]*(rediss?://)`)
 
 // withoutPassword hides the passwords of URLs, which may stand behind -redis= or
 // in a list.
 func withoutPassword(arg string) string {
-	if next := nextURL.FindStringIndex(arg); next != nil {
-		return withoutPassword(arg[:next[0]]) + "," + withoutPassword(arg[next[0]+1:])
+	if next := nextURL.FindStringSubmatchIndex(arg); next != nil {
+		comma, from := next[0], next[2]
+		return withoutPassword(arg[:comma]) + arg[comma:from] + withoutPassword(arg[from:])
 	}
 	at := strings.Index(arg, "://")
 	if at < 0 {

@@ -100,9 +100,16 @@ func TestCommandLineHasNoPassword(t *testing.T) {
 		{"-redis", "redis://:s3%zzcret@h:1"},
 		{"-cluster=redis://:s3cret@h,redis://:s3cret@i"},
 		{"-cluster", "redis://:s3cret@h:1,rediss://a:s3cret@i:2"},
+		{"-cluster", "h:1, redis://:s3cret@i:2"},
+		{"-cluster=h:1,\t rediss://:s3cret@i:2"},
+		{"-cluster", "h:1,\u00a0\u2003redis://:s3cret@i:2"}, // parse trims these spaces, too
+		{"-cluster", "h:1,\v\u0085redis://:s3cret@i:2"},
+		{"-cluster", "redis://:s3cret@h:1/, redis://:s3cret@i:2/"},
+		{"-cluster", " redis://:s3cret@h:1/ , i:2 , redis://:s3cret@j:3"},
 	} {
 		require.NotContains(t, commandLine(args), "s3", "%v", args)
 	}
 	require.Equal(t, "go run ./bench -redis redis://user:xxxxx@h:1/2", commandLine([]string{"-redis", "redis://user:s3cret@h:1/2"}))
+	require.Equal(t, "go run ./bench -cluster 'h:1, redis://:xxxxx@i:2'", commandLine([]string{"-cluster", "h:1, redis://:s3cret@i:2"}))
 	require.Equal(t, `go run ./bench -locks '5, 10' -out 'it'\''s'`, commandLine([]string{"-locks", "5, 10", "-out", "it's"}))
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -243,6 +244,9 @@ func (p *Parent) runRow(ctx context.Context, r report.Row, number int) report.Ro
 	switch {
 	case result != nil:
 		return *result
+	case isInterrupt(ended):
+		r.Interrupted = true
+		return r
 	case hung != "":
 		err = fmt.Errorf("no progress for %v in its phase %q: killed; its locks expire with their lease of %v", p.hangTimeout, hung, p.plan.Lease)
 	case ended != nil:
@@ -251,6 +255,17 @@ func (p *Parent) runRow(ctx context.Context, r report.Row, number int) report.Ro
 		err = errors.Join(errors.New("the row's process ended without a result"), err)
 	}
 	return fail(err)
+}
+
+// isInterrupt reports whether an interrupt has ended a row's process. That happens only before RowMain
+// catches the signals, when the process has no lock.
+func isInterrupt(ended error) bool {
+	var exit *exec.ExitError
+	if !errors.As(ended, &exit) {
+		return false
+	}
+	status, _ := exit.Sys().(syscall.WaitStatus)
+	return status.Signaled() && (status.Signal() == syscall.SIGINT || status.Signal() == syscall.SIGTERM)
 }
 
 // followEvents reads a row's events until its result, or until its output ends. When

@@ -2,7 +2,11 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"os/signal"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +57,37 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 				require.NotContains(t, after, says, "it stands below all that is said of the rows")
 				require.Equal(t, 2, strings.Count(out.String(), "bench:   panic: this row dies\n"))
 			}
+		})
+	}
+}
+
+// TestRowThatASignalEndsAtOnceIsInterrupted: a signal from a terminal may come before RowMain ignores it.
+func TestRowThatASignalEndsAtOnceIsInterrupted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it has no such signals")
+	}
+	for _, c := range []struct {
+		signal      syscall.Signal
+		interrupted bool
+	}{{syscall.SIGINT, true}, {syscall.SIGTERM, true}, {syscall.SIGKILL, false}} {
+		t.Run(c.signal.String(), func(t *testing.T) {
+			t.Parallel()
+			if signal.Ignored(c.signal) {
+				t.Skip("this process ignores the signal, and so does the row's process")
+			}
+			var out fixture.Log
+			p, err := NewParent(holders.OneServer(fixture.Mini(t)), Plan{Drivers: holders.Drivers()[:1], Locks: []int{1, 2}, Lease: time.Second, Duration: time.Second}, &out, noProgress{})
+			require.NoError(t, err)
+			p.command = []string{"sh", "-c", fmt.Sprintf("kill -%d $$", c.signal)}
+			rows := p.Rows(context.Background())
+			require.Equal(t, c.interrupted, p.Interrupted(context.Background()))
+			if c.interrupted {
+				require.Empty(t, rows, "and none follows")
+				require.Equal(t, "bench: interrupted; 0 locks released, none is left\n", out.String())
+				return
+			}
+			require.Len(t, rows, 2)
+			require.Contains(t, out.String(), "the row's process died: signal: killed")
 		})
 	}
 }

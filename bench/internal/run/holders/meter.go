@@ -68,8 +68,8 @@ func newMeter(prefix string, n, lanes int, lease time.Duration) (*Meter, error) 
 		prefix: prefix, interval: lease / 3, trust: lease - dog.Margin(lease),
 		base:        time.Now().Add(-time.Second), // no moment of the row is 0
 		confirmedAt: make([]time.Duration, n), dueEarlier: make([]int32, n), renewals: make([]uint64, lanes),
-		// Up to ten minutes, to 1 in 100.
-		late: hdr.New(1, int64(10*time.Minute/time.Microsecond), 2),
+		// To 1 in 100. A renewal that is late by a lease is missed, so all others fit.
+		late: hdr.New(1, int64(lease/time.Microsecond), 2),
 	}, nil
 }
 

@@ -68,3 +68,19 @@ func TestMeterCountsWhatItIsShown(t *testing.T) {
 	require.Zero(t, m.Counters().Renewals)
 	require.Equal(t, 1, m.Counters().Missed, "what is missed counts since the acquisition")
 }
+
+func TestHoweverLateARenewalIsItCounts(t *testing.T) {
+	t.Parallel()
+	const lease, late = time.Hour, 37 * time.Minute
+	m, err := newMeter("p:", 1, 1, lease)
+	require.NoError(t, err)
+	m.noteAnswer(0, m.readRequest("EVALSHA", acquireArgs("p:0")), []any{int64(1), int64(0)}, nil)
+	m.confirmedAt[0] -= lease/3 + late
+	m.noteAnswer(0, m.readRequest("EVALSHA", renewArgs("p:0")), []any{}, nil)
+	c := m.Counters()
+	require.Equal(t, uint64(1), c.Renewals)
+	require.Zero(t, c.Missed)
+	for _, got := range []time.Duration{c.P50, c.P99, c.Max} {
+		require.InEpsilon(t, float64(late), float64(got), 0.02)
+	}
+}

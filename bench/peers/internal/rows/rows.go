@@ -168,9 +168,15 @@ func (t *Table[R]) print(text *strings.Builder, n int, impls []string, got map[s
 			for _, r := range got[impl] {
 				values = append(values, c.Of(r))
 			}
-			slices.Sort(values)
-			fmt.Fprintf(text, " "+c.Form+" |", values[len(values)/2])
+			fmt.Fprintf(text, " "+c.Form+" |", median(values))
 		}
 		fmt.Fprintln(text)
 	}
+}
+
+// median sorts values. Of an even number of them, it returns the mean of the two in the middle.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
 }
