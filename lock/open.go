@@ -112,6 +112,10 @@ func (e Endpoint) Open(cfg Config) (*Client, error) {
 // itself, which takes a third less CPU. If the server repeats the password, the
 // error of Dial does not.
 //
+// The program may use the pool for commands of its own. An answer to them, or a
+// message, may have 16 MiB and 1,048,576 elements, arrays that are six deep, and
+// a status or an error of 64 KiB. After a larger one the connection is not usable.
+//
 // redigo does not show what its options say. So if a dial function or TLS is among
 // them (DialContextFunc, DialNetDial, DialUseTLS), Dial returns a connection that
 // redigo alone has made, without these advantages; Endpoint has fields for both.

@@ -378,7 +378,7 @@ var bugs = []bug{
 	{
 		name: "idle-connection-keeps-an-old-clock", file: "lock/internal/transport/pipe/conn.go",
 		breaks: "after a long idle time a lost request may run for so long that Close gives up before",
-		before: "\tif c.isOld() {\n",
+		before: "\tif c.IsOld() {\n",
 		after:  "\tif false {\n",
 		tests:  []tests{{pkg: "./lock/internal/transport/pipe", run: "^TestAConnectionThatWasIdleForLongIsReplaced$"}},
 	},

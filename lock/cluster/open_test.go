@@ -1,12 +1,14 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -113,4 +115,30 @@ func TestAURLThatIsNotOfAClusterIsOneError(t *testing.T) {
 		return nil, fmt.Errorf("not asked")
 	}}, cluster.Options{Credentials: ask})
 	require.ErrorContains(t, err, "CreatePool")
+}
+
+// TestAConnectionToAHungNodeEndsWithDialTimeout, by default after 5 s, because redisc dials with a context
+// that has no end.
+func TestAConnectionToAHungNodeEndsWithDialTimeout(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			source, err := cluster.New(&redisc.Cluster{StartupNodes: []string{"hung:1"}}, cluster.Options{
+				DialTimeout: limit,
+				Credentials: func(context.Context) (user, password string, err error) { return "", "password", nil },
+				NetDial: func(context.Context, string, string) (net.Conn, error) {
+					conn, _ := net.Pipe()
+					return conn, nil
+				},
+			})
+			require.NoError(t, err)
+			began := time.Now()
+			conn, err := source.GetContext(t.Context())
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = conn.Do("GET", "k")
+			require.ErrorContains(t, err, context.DeadlineExceeded.Error())
+			require.Equal(t, cmp.Or(limit, 5*time.Second), time.Since(began))
+		})
+	}
 }

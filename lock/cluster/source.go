@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -99,7 +100,7 @@ func New(c *redisc.Cluster, o Options) (*Topology, error) {
 		return nil, errors.Join(errs...)
 	}
 	t := &Topology{cluster: c, pool: c.CreatePool, options: o, dials: dialing.NewBound(dialsOut)}
-	t.to = endpoint.Dialer{NetDial: o.NetDial, TLS: o.TLS, Credentials: o.Credentials, Timeout: o.DialTimeout, Options: c.DialOptions}
+	t.to = endpoint.Dialer{NetDial: o.NetDial, TLS: o.TLS, Credentials: o.Credentials, Timeout: cmp.Or(o.DialTimeout, endpoint.DialTimeout), Options: c.DialOptions}
 	if o.dials() {
 		t.cluster = dialledBy(t.to, c)
 	}
@@ -154,7 +155,10 @@ func errPubSub(o Options) error {
 
 // GetContext returns a connection of the redisc.Cluster that follows
 // redirections. The caller closes the connection. redisc finds the node by the
-// first key of the first command, and does not heed ctx.
+// first key of the first command, and does not heed ctx. If the Topology dials for
+// redisc, because of Open or of NetDial, TLS or Credentials, Options.DialTimeout limits
+// each dial, and the program's own commands have the limits of lock.Dial: an answer may
+// have 16 MiB and 1,048,576 elements. Otherwise redisc's own limits apply.
 func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

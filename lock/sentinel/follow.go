@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -78,6 +79,7 @@ func (s *Topology) listenAt(ctx context.Context, addr string, switched chan<- st
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	resp.LimitMessages(conn)
 	psc := redis.PubSubConn{Conn: conn}
 	if err := psc.Subscribe("+switch-master"); err != nil {
 		return false, err

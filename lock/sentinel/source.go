@@ -1,6 +1,7 @@
 package sentinel
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -175,7 +176,9 @@ func (s *Topology) MasterAddr(ctx context.Context) (string, error) {
 }
 
 // GetContext dials the master and checks that the server is a master. The caller
-// closes the connection. GetContext can be the DialContext of a redis.Pool.
+// closes the connection. GetContext can be the DialContext of a redis.Pool. The
+// program's own commands have the limits of lock.Dial: an answer may have 16 MiB and
+// 1,048,576 elements. Config.DialTimeout limits GetContext, too.
 func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, "") }
 
 // Traits implements topology.Topology.
@@ -185,6 +188,8 @@ func (s *Topology) Traits() topology.Traits {
 
 // Dial implements topology.Topology. There is one server, and it has no name.
 func (s *Topology) Dial(ctx context.Context, _ string) (redis.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.cfg.DialTimeout, endpoint.DialTimeout))
+	defer cancel()
 	found, followed := s.last()
 	if !followed || found.addr == "" {
 		answer, err := s.askInHalf(ctx)

@@ -121,6 +121,42 @@ func TestAReplicaIsNoMaster(t *testing.T) {
 	require.ErrorIs(t, err, sentinel.ErrNotMaster)
 }
 
+// TestAConnectionIsForAnyCommandsOfAProgram: the limits of the library's own answers are not those of
+// other answers.
+func TestAConnectionIsForAnyCommandsOfAProgram(t *testing.T) {
+	t.Parallel()
+	server := fixture.Server(t)
+	s := newTopology(t, addrs(startFake(t, server.Addr(), 1))...)
+	ctx := bounded.Context(t)
+	for name, get := range map[string]func(context.Context) (redis.Conn, error){
+		"GetContext": s.GetContext,
+		"lock.Dial":  func(ctx context.Context) (redis.Conn, error) { return lock.Dial(ctx, "tcp", server.Addr()) },
+	} {
+		conn, err := get(ctx)
+		require.NoError(t, err)
+		list, long := "list of "+name, strings.Repeat("x", 100_000)
+		for range 100 {
+			_, err = conn.Do("RPUSH", list, "v")
+			require.NoError(t, err)
+		}
+		all := redis.NewScript(1, "return redis.call('LRANGE', KEYS[1], 0, -1)")
+		for range 2 { // as text, and by its SHA
+			values, err := redis.Strings(all.Do(conn, list))
+			require.NoError(t, err, name)
+			require.Len(t, values, 100)
+		}
+		require.NoError(t, conn.Send("PSUBSCRIBE", "c*"))
+		require.NoError(t, conn.Flush())
+		_, err = conn.Receive()
+		require.NoError(t, err)
+		fixture.Do(t, server, "PUBLISH", "c", long)
+		message, err := redis.Strings(conn.Receive())
+		require.NoError(t, err, name)
+		require.Equal(t, []string{"pmessage", "c*", "c", long}, message)
+		require.NoError(t, conn.Close())
+	}
+}
+
 func TestWhereROLEIsForbiddenINFOTells(t *testing.T) {
 	t.Parallel()
 	fixture.NeedAbilities(t, redistest.ChannelRights)

@@ -2,6 +2,7 @@ package sentinel_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"net"
 	"strings"
@@ -154,5 +155,49 @@ func TestAMajorityMustStayWithAnOlderConfiguration(t *testing.T) {
 		requireMaster("") // a majority again, but not for 10 s
 		time.Sleep(11 * time.Second)
 		requireMaster("old:1")
+	})
+}
+
+// TestADialOfAHungMasterEndsWithDialTimeout, in the login as well as in the question for the role, although
+// the context of GetContext has no end.
+func TestADialOfAHungMasterEndsWithDialTimeout(t *testing.T) {
+	t.Parallel()
+	login := []redis.DialOption{redis.DialPassword("password")}
+	for name, cfg := range map[string]sentinel.Config{
+		"role":        {DialTimeout: time.Second},
+		"login":       {DialTimeout: time.Second, DialOptions: login},
+		"credentials": {DialTimeout: time.Second, Credentials: func(context.Context) (user, password string, err error) { return "", "password", nil }},
+		"by default":  {DialOptions: login},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := &virtual{servers: map[string]func([]string) any{
+					"s:1": func([]string) any { return faultproxy.Bulks("ip", "hung", "port", "1", "config-epoch", "1") },
+				}}
+				defer v.wg.Wait()
+				cfg.Sentinels = []string{"s:1"}
+				began := time.Now()
+				_, err := v.topology(t, cfg).GetContext(t.Context())
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, cmp.Or(cfg.DialTimeout, 5*time.Second), time.Since(began))
+			})
+		})
+	}
+}
+
+// TestTheRoleIsAskedForWithinTheTimeOfAURL: the dial is over when the master is asked.
+func TestTheRoleIsAskedForWithinTheTimeOfAURL(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &virtual{servers: map[string]func([]string) any{
+			"s:1": func([]string) any { return faultproxy.Bulks("ip", "hung", "port", "1", "config-epoch", "1") },
+		}}
+		defer v.wg.Wait()
+		s, err := sentinel.Open("redis-sentinel://s:1?master=mymaster&dial_timeout=1s", sentinel.Config{NetDial: v.dial})
+		require.NoError(t, err)
+		began := time.Now()
+		_, err = s.GetContext(t.Context())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(began))
 	})
 }

@@ -14,11 +14,11 @@ import (
 // and every LATE also tells it. If the time is not known, the server is asked
 // again after a second. If TIME got no answer when a connection was made, a
 // script asks, which passes wherever requests pass. A server that refuses the
-// question for good is not asked again. A limit is too early only if the server's clock
-// was set. If that seems to happen twice in a row, several servers answer at one
-// address. From then on the requests of the connection have no limit. After a
-// clock was set back, limits are too late by the same time, until the server is
-// asked again.
+// question for good is not asked again. A limit is too early only if the server's
+// clock was set, or this machine was suspended. If the clock seems to be set twice in
+// a row, several servers answer at one address. From then on the requests of the
+// connection have no limit. After a clock was set back, limits are too late by the
+// same time, until the server is asked again.
 type Clock struct {
 	server       time.Time     // the time that the server told, without monotonic part
 	sent         time.Time     // when that question was sent, by this process's clock
@@ -74,8 +74,10 @@ func (c *Clock) IsOld(now time.Time) bool {
 // Sample records an answer with the server's time. The question was sent at sent and
 // the answer arrived at arrived, on this process's clock. Clock keeps the better one: the
 // shorter round trip of the last minute. A sample that contradicts the estimate replaces
-// it. off is how far the two differ then, and 0 otherwise. The server's time was rounded
-// up to unit.
+// it. off is how far the two differ then, and 0 otherwise. It is also 0 if this machine's wall
+// clock has gained about as much on its monotonic clock, which stands still while the machine is
+// suspended. Clocks of both machines that are set at the same time look like that, too. The
+// server's time was rounded up to unit.
 func (c *Clock) Sample(sent, arrived, server time.Time, unit time.Duration) (off time.Duration) {
 	took := max(arrived.Sub(sent), 0)
 	within := took + unit
@@ -90,6 +92,10 @@ func (c *Clock) Sample(sent, arrived, server time.Time, unit time.Duration) (off
 			off = server.Add(took).Sub(least)
 		case within >= c.within && arrived.Sub(c.sent) < askEvery:
 			return 0
+		}
+		slept := arrived.Round(0).Sub(c.sent.Round(0)) - arrived.Sub(c.sent)
+		if off > slept/2 && off < slept*9/8 {
+			off = 0
 		}
 	}
 	c.server, c.sent, c.within, c.isKnown = server.Round(0), sent, within, true

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 )
 
@@ -56,6 +57,43 @@ func TestASampleThatTheEstimateExcludesReplacesIt(t *testing.T) {
 		ahead, within, ok := c.Offset()
 		require.True(t, ok)
 		require.InDelta(t, set, ahead, float64(within)+1)
+	}
+}
+
+// TestASuspensionOfThisMachineIsNoChangeOfTheServersClock: the estimate is replaced, but nobody is told. What
+// the server's clock was set beside that is told.
+func TestASuspensionOfThisMachineIsNoChangeOfTheServersClock(t *testing.T) {
+	now := time.Now()
+	const ms = time.Millisecond
+	for _, test := range []struct {
+		suspended uint64 // s
+		set       time.Duration
+		isTold    bool
+	}{
+		{120, 0, false},
+		{120, 5 * time.Second, false}, // the clock of a machine that goes on is not exact
+		{120, -5 * time.Second, false},
+		{120, time.Minute, true},
+		{120, -70 * time.Second, true},
+		{120, -time.Hour, true},
+		{120, -120 * time.Second, false}, // only this machine's clock was set
+		{5, 0, false},
+		{0, time.Minute, true},
+	} {
+		for _, duringQuestion := range []bool{false, true} {
+			var c pipe.Clock
+			before := func(at time.Time) time.Time { return bounded.BeforeSuspension(at, test.suspended) }
+			slept := time.Duration(test.suspended) * time.Second
+			require.Zero(t, c.Sample(before(now), before(now.Add(10*ms)), now.Add(5*ms-slept), 0))
+			sent := now.Add(time.Second)
+			if duringQuestion {
+				sent = before(sent)
+			}
+			off := c.Sample(sent, now.Add(1010*ms), now.Add(1005*ms+test.set), 0)
+			require.Equal(t, test.isTold, off != 0, "%+v: %v", test, off)
+			limit, _ := c.Limit(now.Add(1010*ms), time.Second)
+			require.InDelta(t, now.Add(2010*ms+test.set).UnixMilli(), limit, 12)
+		}
 	}
 }
 

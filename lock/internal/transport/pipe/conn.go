@@ -37,7 +37,7 @@ func newConn(p *Pipe, dialed Connection) *conn {
 // time may call it. A connection without a reader is checked first, and the resident reads
 // from then on. One that is old is closed.
 func (c *conn) checkReady() bool {
-	if c.isOld() {
+	if c.IsOld() {
 		c.fail(ErrReplaced)
 		return false
 	}

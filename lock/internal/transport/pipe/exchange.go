@@ -129,15 +129,15 @@ func (x *Exchange) registerLocked(batch []*Request, now time.Time) []*Request {
 	return batch
 }
 
-// isOld reports whether the connection should be replaced before it is used again. It was idle for so long
+// IsOld reports whether the connection should be replaced before it is used again. It was idle for so long
 // that it no longer knows the server's time well. Networks forget such connections, too.
-func (x *Exchange) isOld() bool {
+func (x *Exchange) IsOld() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.isOldLocked(time.Now())
 }
 
-// isOldLocked is isOld.
+// isOldLocked is IsOld.
 func (x *Exchange) isOldLocked(now time.Time) bool {
 	return len(x.inflight.waiting()) == 0 && x.clock.IsOld(now)
 }

@@ -137,7 +137,7 @@ func (p *Replicated) runConn() {
 			return // Close has failed c
 		}
 		var err error
-		if c != nil && c.isOld() {
+		if c != nil && c.IsOld() {
 			p.failConn(c, ErrReplaced)
 		}
 		if c == nil || wait.Closed(c.failed) {

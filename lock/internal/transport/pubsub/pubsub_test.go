@@ -22,6 +22,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/record"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
@@ -216,6 +217,25 @@ func TestASilentServerIsDialledAnew(t *testing.T) {
 		require.NotEqual(t, before.Confirmed, l.News().Confirmed)
 		time.Sleep(10 * time.Second)
 		require.LessOrEqual(t, time.Since(l.News().Upto), 4*time.Second, "what the old connection left unanswered is forgotten")
+		l.Leave()
+	})
+}
+
+// TestAMessageThatIsTooLongEndsItsConnection, because the library's own messages are short.
+func TestAMessageThatIsTooLongEndsItsConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		srv.spoil = func(conn redis.Conn) (redis.Conn, error) {
+			conn.Close()
+			below, err := srv.DialNet(t.Context(), "", "")
+			return resp.Over(resp.New(below)), err
+		}
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		srv.do("PUBLISH", "a", strings.Repeat("x", 100_000))
+		<-l.Wake()
+		require.Equal(t, int32(2), srv.dials.Load())
+		require.Contains(t, srv.logged(), "the answer was given up")
 		l.Leave()
 	})
 }

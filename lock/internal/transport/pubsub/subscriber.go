@@ -16,6 +16,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/support/wait"
 	"github.com/wheellock/wheellock/lock/internal/support/work"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
+	"github.com/wheellock/wheellock/lock/internal/transport/resp"
 )
 
 const (
@@ -258,6 +259,7 @@ func (s *Subscriber) warn(err error) {
 
 // serve uses conn until it fails, the subscriber closes, or another server may be behind the name.
 func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
+	resp.LimitMessages(conn)
 	s.mu.Lock()
 	closed := s.closed
 	s.conn, s.questions, s.isShardedRefused = conn, nil, false

@@ -123,6 +123,65 @@ func TestAnIdleConnectionKeepsNoHolds(t *testing.T) {
 	}
 }
 
+// countedConn is an allHeld that counts its calls of Close.
+type countedConn struct {
+	allHeld
+	closes *atomic.Int32
+}
+
+func (c countedConn) Close() error {
+	c.closes.Add(1)
+	return nil
+}
+
+// TestAConnectionThatWasIdleForLongIsReplaced, unless there is no other one: the server may take no new
+// connections, and the idle one may still work. That a connection was replaced is no failure.
+func TestAConnectionThatWasIdleForLongIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials, closes atomic.Int32
+		var down atomic.Bool
+		cfg := configOf(time.Second, func(err error) { t.Error(err) }, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			if dials.Add(1); down.Load() {
+				return pipe.Connection{}, errors.New("WRONGPASS")
+			}
+			dialed := pipe.Connection{Conn: countedConn{closes: &closes}}
+			now := time.Now()
+			dialed.Clock.Sample(now, now, now, 0)
+			return dialed, nil
+		})
+		cfg.Resumed = func() { t.Error("no connection has failed") }
+		r := New(cfg)
+		defer r.Close()
+		w := watched{r, make(chan int, 1)}
+		dog, err := renewal.New(renewal.Config{TTL: 24 * time.Hour, Dispatchers: 1})
+		require.NoError(t, err)
+		defer dog.Close()
+		lane, err := dog.Lane("s", w)
+		require.NoError(t, err)
+		h := &hold{}
+		require.NoError(t, lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: 24 * time.Hour}))
+		renew := func() {
+			lane.Verify() // due at once
+			require.Zero(t, <-w.kept)
+		}
+		renew()
+		time.Sleep(10*time.Minute - time.Second)
+		renew()
+		require.Equal(t, []int32{1, 0}, []int32{dials.Load(), closes.Load()})
+		time.Sleep(time.Second)
+		renew()
+		require.Equal(t, []int32{2, 1}, []int32{dials.Load(), closes.Load()})
+
+		down.Store(true)
+		time.Sleep(10 * time.Minute)
+		renew()
+		require.Equal(t, []int32{3, 1}, []int32{dials.Load(), closes.Load()})
+		down.Store(false)
+		renew()
+		require.Equal(t, []int32{4, 2}, []int32{dials.Load(), closes.Load()})
+	})
+}
+
 // permits is a hold of n permits.
 type permits struct {
 	hold

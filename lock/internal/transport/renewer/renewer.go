@@ -206,26 +206,35 @@ func isEndOfConn(err error) bool {
 }
 
 // takeConn returns an idle connection or a new one. idled says that the connection was idle, so
-// the server may have ended it.
+// the server may have ended it. A connection that was idle for long is replaced. If no other one can
+// be made, it is used, because the server may still take requests over it.
 func (r *Renewer) takeConn(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return nil, false, ErrClosed
 	}
+	var old *pipeline
 	if n := len(r.idle); n > 0 {
-		c := r.idle[n-1]
+		old = r.idle[n-1]
 		r.idle = r.idle[:n-1]
-		r.mu.Unlock()
-		return c, true, nil
 	}
 	r.mu.Unlock()
+	if old != nil && !old.exchange.IsOld() {
+		return old, true, nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &wait{abort: cancel, isDial: true}
 	r.beginWait(w, ttl)
 	dialed, err := r.cfg.Dial(ctx, r.batchDials)
 	superseded := r.endWait(w)
+	if old != nil {
+		if err != nil && !superseded {
+			return old, true, nil
+		}
+		old.Close()
+	}
 	switch {
 	case err == nil:
 		return r.addConn(dialed), false, nil

@@ -27,7 +27,7 @@ type AnswerError struct {
 
 // Error implements error.
 func (e *AnswerError) Error() string {
-	return "the answer was given up because " + e.What + ": check that this address is that of a Redis server"
+	return "the answer was given up because " + e.What + ": check that this address is that of a Redis server, and if the request was your own, ask for less at once"
 }
 
 // bounds has the limits for the rest of an answer.

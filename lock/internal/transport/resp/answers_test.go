@@ -11,6 +11,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // wire is a net.Conn whose reads return in, chunk bytes at a time. It keeps the bytes that are written.
@@ -137,11 +139,7 @@ func TestARequestSaysWhatItsAnswerMayBe(t *testing.T) {
 	array := func(n int) string { return fmt.Sprintf("*%d\r\n%s", n, strings.Repeat(":1\r\n", n)) }
 	bulk := func(n int) string { return fmt.Sprintf("$%d\r\n%s\r\n", n, strings.Repeat("x", n)) }
 	evalsha := func(sha string, keys int, args ...any) []any { return append([]any{"EVALSHA", sha, keys}, args...) }
-	anySHA := strings.Repeat("a", 40)
-	var big string
-	for sha := range largeScripts {
-		big = sha
-	}
+	small, big, foreign := script.Release.SHA(), script.Inspect.SHA(), strings.Repeat("a", 40)
 	long := strings.Repeat("k", 1000)
 	for _, test := range []struct {
 		name     string
@@ -149,28 +147,31 @@ func TestARequestSaysWhatItsAnswerMayBe(t *testing.T) {
 		in       string
 		ok       bool
 	}{
-		{"elements of one key", [][]any{evalsha(anySHA, 1, "k")}, array(68), true},
-		{"one more", [][]any{evalsha(anySHA, 1, "k")}, array(69), false},
-		{"elements of many keys", [][]any{evalsha(anySHA, 100, slicesOf("k", 100)...)}, array(464), true},
-		{"one more", [][]any{evalsha(anySHA, 100, slicesOf("k", 100)...)}, array(465), false},
-		{"arguments are no keys", [][]any{evalsha(anySHA, 1, slicesOf("k", 100)...)}, array(69), false},
-		{"a string as long as the longest name and 64 KiB", [][]any{evalsha(anySHA, 1, long)}, bulk(65536 + 32 + 1000), true},
-		{"one more", [][]any{evalsha(anySHA, 1, long)}, bulk(65536 + 32 + 1001), false},
-		{"a text of many keys", [][]any{evalsha(anySHA, 100, slicesOf("k", 100)...)}, bulk(65536 + 3200 + 40), true},
-		{"one more", [][]any{evalsha(anySHA, 100, slicesOf("k", 100)...)}, bulk(65536 + 3200 + 41), false},
-		{"an earlier request counts", [][]any{evalsha(anySHA, 100, slicesOf("k", 100)...), evalsha(anySHA, 1, "k")}, ":1\r\n" + array(464), true},
+		{"elements of one key", [][]any{evalsha(small, 1, "k")}, array(68), true},
+		{"one more", [][]any{evalsha(small, 1, "k")}, array(69), false},
+		{"elements of many keys", [][]any{evalsha(small, 100, slicesOf("k", 100)...)}, array(464), true},
+		{"one more", [][]any{evalsha(small, 100, slicesOf("k", 100)...)}, array(465), false},
+		{"arguments are no keys", [][]any{evalsha(small, 1, slicesOf("k", 100)...)}, array(69), false},
+		{"a string as long as the longest name and 64 KiB", [][]any{evalsha(small, 1, long)}, bulk(65536 + 32 + 1000), true},
+		{"one more", [][]any{evalsha(small, 1, long)}, bulk(65536 + 32 + 1001), false},
+		{"a text of many keys", [][]any{evalsha(small, 100, slicesOf("k", 100)...)}, bulk(65536 + 3200 + 40), true},
+		{"one more", [][]any{evalsha(small, 100, slicesOf("k", 100)...)}, bulk(65536 + 3200 + 41), false},
+		{"an earlier request counts", [][]any{evalsha(small, 100, slicesOf("k", 100)...), evalsha(small, 1, "k")}, ":1\r\n" + array(464), true},
 		{"INFO", [][]any{{"INFO", "server"}}, bulk(16 << 20), true},
 		{"one more", [][]any{{"INFO", "server"}}, bulk(16<<20 + 1), false},
 		{"a layout", [][]any{{"CLUSTER", "SLOTS"}}, array(1 << 20), true},
 		{"one more", [][]any{{"CLUSTER", "SLOTS"}}, array(1<<20 + 1), false},
 		{"a line of it", [][]any{{"CLUSTER", "SLOTS"}}, "+" + strings.Repeat("x", 70000) + "\r\n", false},
 		{"a script that is answered at length", [][]any{evalsha(big, 1, "k")}, array(2049), true},
+		{"a script of the program", [][]any{evalsha(foreign, 0)}, array(100), true},
 		{"a script as text", [][]any{{"EVAL", "return 1", 1, "k"}}, array(2049), true},
 		{"the one before it is not", [][]any{{"PING"}, {"INFO"}}, bulk(70000) + bulk(70000), true},
 		{"the one behind it is small again", [][]any{{"INFO"}, {"PING"}}, bulk(70000) + bulk(70000), false},
 		{"an answer without a request is small", nil, bulk(70000), false},
 		{"AUTH", [][]any{{"AUTH", "user", "password"}}, array(65), false},
-		{"a message", [][]any{{"SUBSCRIBE", "c"}}, "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n" + bulk(65600), false},
+		{"the connections of a server", [][]any{{"CLIENT", "LIST"}}, bulk(70000), true},
+		{"the answer to a name", [][]any{{"CLIENT", "SETNAME", "n"}}, bulk(70000), false},
+		{"a message", [][]any{{"PSUBSCRIBE", "c*"}}, array(3) + "*4\r\n$8\r\npmessage\r\n$2\r\nc*\r\n$1\r\nc\r\n" + bulk(70000), true},
 		{"INFO behind messages", [][]any{{"SUBSCRIBE", "c"}, {"INFO"}}, array(3) + array(3) + array(3) + bulk(70000), true},
 	} {
 		for _, chunk := range []int{5, 4096} {
@@ -202,7 +203,7 @@ func TestRequestsAreReadAlongInPieces(t *testing.T) {
 	c := redis.NewConn(w, 0, 0)
 	for _, r := range [][]any{
 		{"PING"},
-		{"EVALSHA", strings.Repeat("a", 40), 7, "k", strings.Repeat("k", 9000), "", 3.5},
+		{"EVALSHA", script.Release.SHA(), 7, "k", strings.Repeat("k", 9000), "", 3.5},
 		{"INFO"},
 		{"SET", "k", []byte{0, '\r', '\n', '*'}},
 		{"TIME"},
@@ -308,7 +309,7 @@ func BenchmarkReadAlong(b *testing.B) {
 	request := func(keys int) []byte {
 		w := &wire{}
 		c := redis.NewConn(w, 0, 0)
-		args := []any{strings.Repeat("a", 40), keys}
+		args := []any{script.Renew.SHA(), keys}
 		for i := range 2*keys + 4 {
 			args = append(args, fmt.Sprintf("some-lock-or-field-%d", i))
 		}

@@ -136,8 +136,16 @@ func (a Args) Behind(n int) Args {
 	return b
 }
 
-// Emptied returns empty Args that use the memory of a, which must not be used any more.
-func (a Args) Emptied() Args { return Args{text: a.text[:0]} }
+// Emptied returns empty Args that use the memory of a, which must not be used any more, up to keptText.
+func (a Args) Emptied() Args {
+	if cap(a.text) > keptText {
+		return Args{}
+	}
+	return Args{text: a.text[:0]}
+}
+
+// keptText is how much memory in bytes Emptied keeps. A hold of many permits needs more.
+const keptText = 1 << 20
 
 // Into returns a copy of a that uses the memory of old, which must not be used any more.
 func (a Args) Into(old Args) Args {

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,4 +61,9 @@ func TestAListNeedsOneAllocation(t *testing.T) {
 			panic("not five")
 		}
 	}), 1.0)
+}
+
+func TestEmptiedArgumentsKeepLittle(t *testing.T) {
+	require.NotZero(t, cap(ArgsOf(strings.Repeat("z", 1000)).Emptied().Text()))
+	require.Zero(t, cap(ArgsOf(strings.Repeat("z", keptText)).Emptied().Text()))
 }

@@ -102,8 +102,12 @@ func (b *Batch) sendByRedigo(s *script.Script, asText bool, keys int, list Args,
 	if s.Expires() {
 		all = append(all, limit)
 	}
-	b.args = all
-	return b.conn.Send(command, all...)
+	err := b.conn.Send(command, all...)
+	clear(all) // long texts are not kept
+	if b.args = all; cap(all) > keptBoxes {
+		b.args = nil
+	}
+	return err
 }
 
 // Flush writes the requests that were added.

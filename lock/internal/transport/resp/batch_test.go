@@ -125,6 +125,35 @@ func TestABatchKeepsLittle(t *testing.T) {
 	require.NotZero(t, cap(b.text))
 }
 
+// TestABatchOverRedigoKeepsLittle: neither the memory of its longest call nor texts of its last one.
+func TestABatchOverRedigoKeepsLittle(t *testing.T) {
+	b := NewBatch(redis.NewConn(&written{}, 0, 0))
+	send := func(n, length int) {
+		list := ArgsOf()
+		for range n {
+			list = list.AddString(strings.Repeat("z", length))
+		}
+		require.NoError(t, b.Script(script.Release, false, 1, list, 0))
+		require.NoError(t, b.Flush())
+	}
+	for _, length := range []int{20, maxBoxed + 1} {
+		send(10*keptBoxes, length)
+		kept := 0
+		for _, l := range b.boxes.byLen {
+			kept += cap(l.all)
+		}
+		require.Less(t, kept, 2*keptBoxes)
+		require.Less(t, cap(b.args), 2*keptBoxes)
+		send(10, length)
+		for _, arg := range b.args[:cap(b.args)] {
+			require.Nil(t, arg)
+		}
+	}
+	require.NotZero(t, cap(b.args), "what a short call needs is kept")
+	send(10, 20)
+	require.Len(t, b.boxes.byLen[20].all, 10)
+}
+
 // TestADeadlineOfRedigosWritesIsNotThatOfOthers: redigo sets a deadline for each of its writes and does
 // not remove it, so a Batch must.
 func TestADeadlineOfRedigosWritesIsNotThatOfOthers(t *testing.T) {

@@ -3,6 +3,10 @@ package resp
 // maxBoxed is the longest argument that boxes keep.
 const maxBoxed = 64
 
+// keptBoxes is how many arguments of one length are kept. A turn of renewals has up to 4096 leases, each
+// with a key and a field.
+const keptBoxes = 2 * 4096
+
 // boxes makes arguments for redigo without garbage. An argument is an interface
 // value. To put bytes into an interface value takes an allocation, and each
 // renewed lock needs two such arguments. So boxes keeps the buffers of earlier
@@ -38,9 +42,13 @@ func (bs *boxes) copied(text []byte) any {
 	return b.arg
 }
 
-// reset makes the buffers of all arguments free for use.
+// reset makes the buffers of all arguments free for use. It drops those of a length that are more than
+// keptBoxes.
 func (bs *boxes) reset() {
 	for i := range bs.byLen {
-		bs.byLen[i].used = 0
+		l := &bs.byLen[i]
+		if l.used = 0; len(l.all) > keptBoxes {
+			l.all = nil
+		}
 	}
 }

@@ -98,11 +98,11 @@ func Receive(conn redis.Conn, timeout time.Duration) (reply any, err error) {
 
 var errPanic = errors.New("the server's answer could not be read")
 
-// largeScripts has the scripts with large answers, by their SHA.
-var largeScripts = func() map[string]bool {
+// smallScripts has the library's scripts with small answers, by their SHA.
+var smallScripts = func() map[string]bool {
 	m := make(map[string]bool)
 	for _, s := range script.All() {
-		if s.Large() {
+		if !s.Large() {
 			m[s.SHA()] = true
 		}
 	}

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -85,7 +86,7 @@ func (l Login) send(ctx context.Context, conn redis.Conn) error {
 		}
 	}
 	if err := conn.Flush(); err != nil {
-		return err
+		return cmp.Or(ctx.Err(), err)
 	}
 	for range commands {
 		_, err := conn.Receive()

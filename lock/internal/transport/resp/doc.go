@@ -15,10 +15,10 @@
 // These are the limits of an answer:
 //
 //	small   4 elements for each key sent and 64 more; 64 KiB, 32 bytes for each key,
-//	        and the length of the longest argument; for other scripts and for the
-//	        commands that noteCommand lists
-//	large   1,048,576 elements; 16 MiB; for scripts with script.Script.Large, and for
-//	        commands that are not known to have small answers
+//	        and the length of the longest argument; for the library's own scripts and
+//	        messages, and for the commands that noteCommand lists
+//	large   1,048,576 elements; 16 MiB; for scripts with script.Script.Large and those
+//	        of a program, for a program's messages, and for all other commands
 //
 // Arrays are at most six deep, and a line is at most as long as a small answer. The
 // most keys and the longest argument that any request had so far count for all

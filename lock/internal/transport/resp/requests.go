@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"sync/atomic"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // requestReader reads all bytes that redigo writes, and records what limits the answers. Fields
@@ -20,7 +22,9 @@ type requestReader struct {
 	room         [48]byte // the memory of head
 	sentCount    uint64   // how many requests were written
 	isEVALSHA    bool     // the request is an EVALSHA
+	isCLIENT     bool     // the request is a CLIENT
 	isSubscriber bool     // the connection has subscribed, so answers may come without a request
+	isLimited    bool     // see LimitMessages
 
 	largeUntil atomic.Uint64 // the number of the last request that may have a large answer
 	keys       atomic.Int64  // the most keys that a request had
@@ -69,7 +73,7 @@ func (r *requestReader) scan(p []byte) {
 			case c >= '0' && c <= '9':
 				r.number = min(r.number*10+int64(c-'0'), math.MaxInt32)
 			case c == '\n' && r.state == inCount:
-				r.args, r.argIndex, r.isEVALSHA = r.number, 0, false
+				r.args, r.argIndex, r.isEVALSHA, r.isCLIENT = r.number, 0, false, false
 				if r.state = atArgument; r.args == 0 {
 					r.state = atRequest
 				}
@@ -119,14 +123,17 @@ func (r *requestReader) measure(n int64) {
 // endArgument is called at the end of each argument. text is the argument, or at most its first 48
 // bytes.
 func (r *requestReader) endArgument(text []byte) {
-	switch {
-	case r.argIndex == 0:
+	switch r.argIndex {
+	case 0:
 		r.noteCommand(text)
-	case r.argIndex == 1 && r.isEVALSHA:
-		if largeScripts[string(text)] {
+	case 1:
+		if r.isEVALSHA && !smallScripts[string(text)] || r.isCLIENT && string(text) != "SETNAME" {
 			r.expectLarge()
 		}
-	case r.argIndex == 2 && r.isEVALSHA:
+	case 2:
+		if !r.isEVALSHA {
+			break
+		}
 		keys := int64(0)
 		for _, c := range text {
 			keys = min(keys*10+int64(c-'0'), math.MaxInt32)
@@ -143,16 +150,32 @@ func (r *requestReader) endArgument(text []byte) {
 
 var crlf = []byte("\r\n")
 
-// noteCommand is called with a request's command.
+// noteCommand is called with a request's command. An answer is small only if Redis never gives a larger
+// one, because programs use connections for commands of their own, too.
 func (r *requestReader) noteCommand(name []byte) {
 	switch string(name) {
 	case "EVALSHA":
 		r.isEVALSHA = true
-	case "SUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "SUNSUBSCRIBE":
-		r.isSubscriber = true
-	case "AUTH", "SELECT", "CLIENT", "ASKING", "READONLY", "PING", "TIME", "WAIT", "PUBLISH", "SPUBLISH":
+	case "CLIENT":
+		r.isCLIENT = true
+	case "AUTH", "SELECT", "ASKING", "READONLY", "PING", "TIME", "WAIT", "PUBLISH", "SPUBLISH":
 	default:
-		r.expectLarge()
+		subscribes := len(name) >= len(subscribe) && bytes.EqualFold(name[len(name)-len(subscribe):], subscribe)
+		r.isSubscriber = r.isSubscriber || subscribes
+		if !subscribes || !r.isLimited {
+			r.expectLarge()
+		}
+	}
+}
+
+// subscribe is the end of the commands that subscribe and unsubscribe.
+var subscribe = []byte("SUBSCRIBE")
+
+// LimitMessages makes messages on conn small answers. The library calls it before it subscribes its own
+// channels. A program's messages are large answers. conn must not be in use yet.
+func LimitMessages(conn redis.Conn) {
+	if c := Below(conn); c != nil {
+		c.requests.isLimited = true
 	}
 }
 

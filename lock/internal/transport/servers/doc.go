@@ -29,10 +29,10 @@
 //     does not ask for a run id or a node id. If a dial leads to the old server
 //     nevertheless, ROLE (package sentinel), MOVED (package cluster, and one
 //     server in cluster mode) or READONLY shows that.
-//   - A server that no Layout names any more is kept for Config.Lease and a
-//     minute, and longer while a slot or the Attachment needs it, because
-//     requests may be on the way to it. Then it is closed with its connections
-//     and goroutines.
+//   - A server that no Layout and no redirection names any more is kept for
+//     Config.Lease and a minute, and longer while a slot or the Attachment needs
+//     it, because requests may be on the way to it. Then it is closed with its
+//     connections and goroutines.
 //   - Config.Moved is called after each Layout, if a slot has another server
 //     than at the last call. Changes by redirections count too. They also make
 //     the Topology look again soon.

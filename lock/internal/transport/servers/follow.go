@@ -16,7 +16,7 @@ import (
 // maxPeriod is the longest time between two questions of the Topology.
 const maxPeriod = 5 * time.Second
 
-// retireAfter plus Config.Lease is how long a server is kept that no Layout names.
+// retireAfter plus Config.Lease is how long a server is kept that neither a Layout nor a redirection names.
 const retireAfter = time.Minute
 
 // follow starts the goroutine that follows the Topology, once.
@@ -132,8 +132,8 @@ func (r *Router) assignSlots(l topology.Layout) {
 	r.retire(named)
 }
 
-// retire closes servers that have been in no Layout for so long that no request can
-// still be on the way to them. It keeps servers that a slot or the user still needs, such
+// retire closes servers that neither a Layout nor a redirection has named for so long that no
+// request can still be on the way to them. It keeps servers that a slot or the user still needs, such
 // as a server that slots are moving to.
 func (r *Router) retire(named []*Server) {
 	now := time.Now()
@@ -154,15 +154,17 @@ func (r *Router) retire(named []*Server) {
 	}
 }
 
-// notNamed returns the servers that are not in named. From now on Server.isWanted records
-// which of them are needed.
+// notNamed returns the servers that are not in named. The time of those that were needed since its last
+// call begins anew. From now on Server.isWanted records which of them are needed.
 func (r *Router) notNamed(named []*Server) []*Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var others []*Server
 	for _, s := range r.sortedServersLocked() {
 		if !slices.Contains(named, s) {
-			s.isWanted = false
+			if s.isWanted {
+				s.isWanted, s.unnamedSince = false, time.Time{}
+			}
 			others = append(others, s)
 		}
 	}

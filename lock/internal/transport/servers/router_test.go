@@ -392,6 +392,36 @@ func TestAServerThatIsWantedWhileItIsToBeClosedIsKept(t *testing.T) {
 		require.Same(t, b, found)
 		require.Empty(t, f.takeEvents())
 		f.publishLayout("a")
+		require.Empty(t, f.takeEvents(), "its time began anew")
+		time.Sleep(lease + time.Minute + 1)
+		f.publishLayout("a")
+		require.Equal(t, []string{"retired b", "closed b"}, f.takeEvents())
+	})
+}
+
+// TestAServerToWhichRedirectionsLeadIsKept: it may be the target of slots that move for long, and no Layout
+// names it before the first of them has arrived.
+func TestAServerToWhichRedirectionsLeadIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		f.publishLayout("a")
+		b := f.redirectOnce("b")
+		f.takeEvents()
+		for i := range int((lease + 2*time.Minute) / time.Second) {
+			require.True(t, b == f.redirectOnce("b"), "after %d s", i)
+			if i%5 == 0 {
+				f.publishLayout("a")
+			}
+			time.Sleep(time.Second)
+		}
+		require.Empty(t, f.takeEvents())
+		f.publishLayout("a")
+		time.Sleep(lease + time.Minute)
+		f.publishLayout("a")
+		require.Empty(t, f.takeEvents(), "a request may still be on the way to it")
+		time.Sleep(1)
+		f.publishLayout("a")
 		require.Equal(t, []string{"retired b", "closed b"}, f.takeEvents())
 	})
 }

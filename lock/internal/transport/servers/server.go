@@ -57,7 +57,7 @@ type Server struct {
 	// used only by Router.update
 	instance     string             // the topology.Server.Instance that is behind the name; empty at first
 	endEpoch     context.CancelFunc // cancels epochContext
-	unnamedSince time.Time          // since when no Layout names it; zero if the last one did
+	unnamedSince time.Time          // since when no Layout and no redirection names it; zero if the last Layout did
 
 	// guarded by Router.mu
 	isWanted     bool // it was needed since Router.notNamed
