@@ -87,9 +87,10 @@ type Config struct {
 	ReadersFirst bool
 	// IOTimeout limits one round trip. The client closes a connection whose oldest
 	// request has waited for longer. It sends a call that only reads (IsLocked,
-	// Inspect) once more then, over a new connection. From 1 ms to Lease/10,
-	// default 1 s, or Lease/10 if that is less. A dial takes several round trips
-	// and has a limit of its own, see "Timeouts" in lock/SERVERS.md.
+	// Inspect) once more then, over a new connection. From 1 ms to Lease/10 or an
+	// hour, whichever is less, default 1 s, or Lease/10 if that is less. A dial
+	// takes several round trips and has a limit of its own, see "Timeouts" in
+	// lock/SERVERS.md.
 	IOTimeout time.Duration
 	// UnlockTimeout limits Unlock, which repeats its request while the outcome
 	// is unknown. It also limits how long Close with ReleaseOnClose tries a
@@ -171,7 +172,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.Lease = DefaultLease
 	}
 	between(&errs, "Config.MaxPoll", &cfg.MaxPoll, DefaultMaxPoll, time.Millisecond, time.Hour)
-	between(&errs, "Config.IOTimeout", &cfg.IOTimeout, min(DefaultIOTimeout, cfg.Lease/10), time.Millisecond, cfg.Lease/10)
+	between(&errs, "Config.IOTimeout", &cfg.IOTimeout, min(DefaultIOTimeout, cfg.Lease/10), time.Millisecond, min(cfg.Lease/10, time.Hour))
 	between(&errs, "Config.UnlockTimeout", &cfg.UnlockTimeout, max(DefaultUnlockTimeout, cfg.IOTimeout), cfg.IOTimeout, time.Hour)
 	between(&errs, "Config.Connections", &cfg.Connections, DefaultConnections, 1, maxConnections)
 	between(&errs, "Config.Replicas", &cfg.Replicas, 0, 0, maxReplicas)

@@ -54,6 +54,21 @@ func TestNewNamesAllFaultsAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "needs a Topology")
 }
 
+// TestALongLeaseLeavesRoomForUnlockTimeout, whatever IOTimeout is within its bounds.
+func TestALongLeaseLeavesRoomForUnlockTimeout(t *testing.T) {
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { panic("not dialled") }}
+	cfg := lock.Config{Lease: lock.MaxLease, IOTimeout: time.Hour}
+	c, err := lock.New(pool, cfg)
+	require.NoError(t, err)
+	require.NoError(t, c.Close(t.Context()))
+	cfg.IOTimeout = 2 * time.Hour
+	_, err = lock.New(pool, cfg)
+	require.EqualError(t, err, "lock: Config.IOTimeout is 2h0m0s: it must be from 1ms to 1h0m0s")
+	cfg.Lease = time.Minute
+	_, err = lock.New(pool, cfg)
+	require.EqualError(t, err, "lock: Config.IOTimeout is 2h0m0s: it must be from 1ms to 6s")
+}
+
 // TestTheBoundsOfSettingsForRenewalAreTheWatchdogs, whatever the lease.
 func TestTheBoundsOfSettingsForRenewalAreTheWatchdogs(t *testing.T) {
 	for _, lease := range []time.Duration{lock.MinLease, 300 * time.Millisecond, time.Second, 30 * time.Second} {

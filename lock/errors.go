@@ -311,6 +311,9 @@ func causeOf(err error) string {
 var silences = regexp.MustCompile(`((read|write) \S+ \S+: )?i/o timeout|context deadline exceeded|no answer within Config.IOTimeout`)
 
 func (e *UnknownError) hint() string {
+	if stopped := (stoppedError{}); errors.As(e.Err, &stopped) {
+		return "the client has stopped trying, so look whether it was done before you try again"
+	}
 	if pipe.RefusesWrites(e.Err) {
 		return stateAdvice(e.Err) + ", then try again"
 	}
@@ -337,6 +340,9 @@ func (e *UnknownError) hint() string {
 	case "guard":
 		if moves {
 			return "the command was not run, so " + arrived
+		}
+		if pipe.NotRun(e.Err) {
+			return "the command has changed nothing, so try again"
 		}
 		return "the command may have run, so check its effect before you try again"
 	}

@@ -51,6 +51,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		`lock: reenter of "a": outcome unknown: EOF: try again`:                                                                                          &lock.UnknownError{Op: "reenter", Name: "a", Err: io.EOF},
 		`lock: release of "a": outcome unknown: EOF: the client keeps trying`:                                                                            &lock.UnknownError{Op: "release", Name: "a", Err: io.EOF},
 		`lock: guard of "a": outcome unknown: EOF: the command may have run, so check its effect before you try again`:                                   &lock.UnknownError{Op: "guard", Name: "a", Err: io.EOF},
+		`lock: guard of "a": outcome unknown: LOADING Redis is loading: the command has changed nothing, so try again`:                                   &lock.UnknownError{Op: "guard", Name: "a", Err: redis.Error("LOADING Redis is loading")},
+		`lock: guard of "a": outcome unknown: gone: LOADING Redis is loading: the command may have run, so check its effect before you try again`:        &lock.UnknownError{Op: "guard", Name: "a", Err: fmt.Errorf("gone: %w", redis.Error("LOADING Redis is loading"))},
 		`lock: inspect of "a": outcome unknown: EOF; EOF: try again`:                                                                                     &lock.UnknownError{Op: "inspect", Name: "a", Err: errors.Join(io.EOF, io.EOF)},
 		`lock: spell of "b": outcome unknown: <nil>`:                                                                                                     &lock.UnknownError{Op: "spell", Name: "b"},
 		`lock: spell of "a": outcome unknown: EOF`:                                                                                                       &lock.UnknownError{Op: "spell", Name: "a", Err: io.EOF},
@@ -417,13 +419,28 @@ func silenceErrors(t *testing.T) (rows []errortable.Row) {
 	for _, op := range []string{"acquire", "reenter", "release", "guard", "inspect"} {
 		rows = append(rows, errortable.Row{What: op + " was cut off", Err: &lock.UnknownError{Op: op, Name: "a", Err: io.EOF}})
 	}
+	rows = append(rows, errortable.Row{What: "Release of a Semaphore, whose request is too old by now to be sent again", Err: tooOldError(t)})
 	rows = append(rows, errortable.Row{What: "Close gave up before the answer", Err: &lock.UnknownError{Op: "release", Name: "a", Err: lock.ErrClosed}})
 	for _, op := range []string{"acquire", "release", "force", "guard"} {
 		rows = append(rows, errortable.Row{What: op + " while a slot moves", Err: &lock.UnknownError{Op: op, Name: "a", Err: redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")}})
 	}
+	for _, op := range []string{"acquire", "guard"} {
+		rows = append(rows, errortable.Row{What: op + " while Redis starts", Err: &lock.UnknownError{Op: op, Name: "a", Err: redis.Error("LOADING Redis is loading the dataset in memory")}})
+	}
 	rows = append(rows, errortable.Row{What: "keys are apart while a slot moves", Err: &lock.UnknownError{Op: "acquire", Name: "a", Err: redis.Error("ERR Script attempted to access a non local key in a cluster node")}})
 	return append(rows, errortable.Row{What: "the disk of Redis is full", Err: &lock.UnknownError{Op: "acquire", Name: "a", Err: redis.Error("MISCONF Errors")}},
 		errortable.Row{What: "replicas are missing", Err: &lock.ReplicationError{Name: "a", Wanted: 2, Acknowledged: 1}})
+}
+
+// tooOldError returns the error of a request that was not answered in the time in which it may be sent.
+func tooOldError(t *testing.T) (err error) {
+	fixture.Bubble(t, lock.Config{UnlockTimeout: time.Minute}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		require.NoError(t, c.Semaphore("s").Release(t.Context(), 1))
+		require.NoError(t, s.Pause())
+		err = c.Semaphore("s").Release(t.Context(), 1)
+		require.NoError(t, s.Resume())
+	})
+	return err
 }
 
 func refusalErrors(t *testing.T) (rows []errortable.Row) {

@@ -104,6 +104,7 @@ func (c *Client) TTLMany(ctx context.Context, names []string) ([]time.Duration, 
 		case a := <-answers:
 			open--
 			asked[a.i] = false
+			c.network.Count(a.Answer)
 			ttls[a.i], errs[a.i] = c.readTTL(ctx, names[a.i], a.Answer)
 		case <-ctx.Done():
 			for i, name := range names {

@@ -116,6 +116,50 @@ func TestTTLManyKeepsTheAnswersThatCameInTime(t *testing.T) {
 	})
 }
 
+// TestStatsCountTheRequestsOfTTLMany that failed, as those of other calls. A caller that leaves does not count.
+func TestStatsCountTheRequestsOfTTLMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		c := srv.Client(lock.Config{})
+		names := fixture.Names("n", 10)
+		_, errs := c.TTLMany(t.Context(), names)
+		require.NoError(t, errors.Join(errs...))
+		srv.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		c.TTLMany(ctx, names)
+		require.Zero(t, c.Stats().Unanswered)
+		c.TTLMany(t.Context(), names)
+		require.EqualValues(t, 10, c.Stats().Unanswered)
+		require.Zero(t, c.Stats().Refused)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, errs = c.TTLMany(t.Context(), names)
+		}()
+		synctest.Wait()
+		_ = c.Close(ctx)
+		<-done
+		require.ErrorIs(t, errs[9], lock.ErrClosed)
+		require.EqualValues(t, 10, c.Stats().Unanswered)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		is := fixture.NewIslands(t, "a")
+		c, err := lock.NewTopology(is, lock.Config{})
+		require.NoError(t, err)
+		_, errs := c.TTLMany(t.Context(), []string{"n"})
+		require.ErrorIs(t, errs[0], lock.ErrUnknown, "no server is known")
+		unanswered := c.Stats().Unanswered
+		is.AssignSlots("a")
+		is.Refuse("a", "NOPERM")
+		_, errs = c.TTLMany(t.Context(), fixture.Names("n", 10))
+		require.ErrorContains(t, errs[9], "NOPERM")
+		require.EqualValues(t, 10, c.Stats().Refused)
+		require.Equal(t, unanswered, c.Stats().Unanswered)
+		require.NoError(t, c.Close(t.Context()))
+	})
+}
+
 // A name that occurs again and again is tried as often.
 func TestTryLockManyTriesEveryOccurrenceOfAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

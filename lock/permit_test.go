@@ -14,6 +14,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -79,6 +80,36 @@ func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	requireMessage(t, psc, "6")
 	require.False(t, fixture.Exists(t, s, "{"+key+"}:timeout"))
 	require.Zero(t, c.Stats().Held)
+}
+
+// TestADrainOfNoFreePermitWantsOne: fewer than the most that it takes are enough.
+func TestADrainOfNoFreePermitWantsOne(t *testing.T) {
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, _ *redistest.Server, c, other *lock.Client) {
+		sem := c.PermitSemaphore("s")
+		require.NoError(t, sem.Set(t.Context(), 2))
+		all, n, err := other.PermitSemaphore("s").Drain(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, n)
+		var few *lock.PermitsError
+		_, _, err = sem.Drain(t.Context())
+		require.ErrorAs(t, err, &few)
+		require.Equal(t, lock.PermitsError{Name: "s", Wanted: 1}, *few)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := sem.Acquire(ctx, 2)
+			left <- err
+		}()
+		synctest.Wait()
+		_, _, err = sem.Drain(t.Context())
+		require.ErrorAs(t, err, &few)
+		require.Equal(t, lock.PermitsError{Name: "s", Wanted: 1, OthersWait: true}, *few)
+		cancel()
+		err = <-left
+		require.ErrorAs(t, err, &few)
+		require.Equal(t, lock.PermitsError{Name: "s", Wanted: 2}, *few)
+		require.NoError(t, all.Unlock(t.Context()))
+	})
 }
 
 func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {

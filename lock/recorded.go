@@ -70,10 +70,12 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}, again boo
 		}
 		o := d.c.holds.Outcome(d.op, a)
 		if o.Result == wire.Denied && wasSent { // this copy was refused, but an earlier one may have been carried out
-			o.Result = wire.Unknown
-			return resp.Reply{}, o
+			o.Result, again = wire.Unknown, false
 		}
 		if !o.Result.IsUnanswered() || !again || d.isTooOld() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
+			if o.Result == wire.Unknown && d.isTooOld() {
+				o.Cause = stoppedError{o.Cause}
+			}
 			return resp.Reply{}, o
 		}
 		if wait.Closed(stop) {
@@ -92,8 +94,14 @@ func (d *recorded) outcomeOfClose() wire.Outcome {
 
 // isTooOld reports whether d must not be sent again.
 func (d *recorded) isTooOld() bool {
-	return !d.written.IsZero() && wait.Left(d.lastSending(), time.Now()) < 0
+	return !d.written.IsZero() && wait.Left(d.lastSending(), time.Now()) <= 0
 }
+
+// stoppedError is the cause of an unknown outcome whose request is not sent any more.
+type stoppedError struct{ err error }
+
+func (e stoppedError) Error() string { return e.err.Error() }
+func (e stoppedError) Unwrap() error { return e.err }
 
 // lastSending returns the time after which d must not be sent any more.
 func (d *recorded) lastSending() time.Time {
@@ -117,8 +125,8 @@ func (d *recorded) runForNumber(ctx context.Context, refusedByClose bool) (int64
 }
 
 // run carries d out within Config.UnlockTimeout. If the outcome is unknown then, the
-// client keeps sending d in the background. With refusedByClose, a client that is
-// closing does not send d.
+// client keeps sending d in the background until resendTime is over. With
+// refusedByClose, a client that is closing does not send d.
 func (d *recorded) run(ctx context.Context, refusedByClose bool) (any, error) {
 	if err := d.c.checkName(d.name); err != nil {
 		return nil, err
@@ -133,7 +141,7 @@ func (d *recorded) run(ctx context.Context, refusedByClose bool) (any, error) {
 	ctx, cancel := context.WithTimeout(wait.Sound(ctx), d.c.cfg.UnlockTimeout)
 	defer cancel()
 	reply, o := d.carryOut(ctx, nil, true)
-	if o.Result == wire.Unknown {
+	if _, stopped := o.Cause.(stoppedError); o.Result == wire.Unknown && !stopped {
 		call := d.call()
 		d.c.orphans.Send(d.name, call, call.Last)
 	}

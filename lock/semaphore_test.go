@@ -3,6 +3,8 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -421,6 +423,44 @@ func TestFailFastIsForThoseWhoWait(t *testing.T) {
 		wire.LoseAnswer()
 		require.ErrorIs(t, sem.Acquire(ctx, 1), lock.ErrUnknown)
 	})
+}
+
+// TestARequestThatIsTooOldToBeSentAgainSaysSo: UnlockTimeout and a context may end later. Nothing is sent afterwards,
+// except what gives permits back.
+func TestARequestThatIsTooOldToBeSentAgainSaysSo(t *testing.T) {
+	const stopped = "the client has stopped trying, so look whether it was done before you try again"
+	for what, call := range map[string]func(ctx context.Context, c *lock.Client) error{
+		"release":    func(ctx context.Context, c *lock.Client) error { return c.Semaphore("s").Release(ctx, 1) },
+		"count down": func(ctx context.Context, c *lock.Client) error { return c.CountDownLatch("l").CountDown(ctx) },
+		"acquire":    func(ctx context.Context, c *lock.Client) error { return c.Semaphore("s").Acquire(ctx, 1) },
+		"drain":      func(ctx context.Context, c *lock.Client) error { _, err := c.Semaphore("s").Drain(ctx); return err },
+	} {
+		for _, limit := range []time.Duration{10 * time.Second, 20 * time.Second, time.Minute} {
+			t.Run(fmt.Sprint(what, " for ", limit), func(t *testing.T) {
+				fixture.Bubble(t, lock.Config{UnlockTimeout: limit}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+					ctx, cancel := context.WithTimeout(t.Context(), limit)
+					defer cancel()
+					_, err := c.Semaphore("s").TrySet(ctx, 3)
+					require.NoError(t, err)
+					_, err = c.CountDownLatch("l").TrySet(ctx, 3)
+					require.NoError(t, err)
+					require.NoError(t, s.Pause())
+					began := time.Now()
+					err = call(ctx, c)
+					took := time.Since(began)
+					require.ErrorIs(t, err, lock.ErrUnknown)
+					require.Contains(t, err.Error(), "no answer in time")
+					require.Equal(t, limit < 20*time.Second, took < 20*time.Second, took)
+					require.Equal(t, limit >= 20*time.Second, strings.HasSuffix(err.Error(), ": "+stopped), err)
+					if began = time.Now(); limit >= 20*time.Second && what != "acquire" && what != "drain" {
+						require.NoError(t, c.Close(t.Context()))
+						require.Zero(t, time.Since(began), "nothing is sent that Close waits for")
+					}
+					require.NoError(t, s.Resume())
+				})
+			})
+		}
+	}
 }
 
 // TestARequestIsNotSentAgainAfterASuspension of the machine, in which Redis may have forgotten its result.

@@ -296,9 +296,9 @@ func (c *core) stopHearing(e *entry) (most time.Duration) {
 // nextLooks returns the names to look at now, which are then looking. There are more to look at while
 // looks is not empty.
 func (c *core) nextLooks() (batch []*entry) {
-	n := min(len(c.looks), looksAtOnce)
-	for _, e := range c.looks[:n] {
-		if e.state == due {
+	n := 0
+	for ; n < len(c.looks) && len(batch) < looksAtOnce; n++ {
+		if e := c.looks[n]; e.state == due { // the others leave the line too, and do not count
 			c.move(e, looking)
 			batch = append(batch, e)
 		}

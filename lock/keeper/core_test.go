@@ -381,6 +381,20 @@ func TestALookAsksAboutABoundedNumberOfNames(t *testing.T) {
 	require.ElementsMatch(t, entries, all)
 }
 
+// TestNamesThatAreDroppedWhileRedisIsDownAreForgotten: the next look takes all of them out of its line.
+func TestNamesThatAreDroppedWhileRedisIsDownAreForgotten(t *testing.T) {
+	c := newCore(Config{Look: time.Second}, func() float64 { return 0.5 })
+	c.streak = failuresInARow
+	for i := range 20 * looksAtOnce {
+		name := strconv.Itoa(i)
+		c.want(nil, name)
+		c.drop(c.entries[name])
+	}
+	c.want(nil, "last")
+	require.Equal(t, []*entry{c.entries["last"]}, c.nextLooks())
+	require.Empty(t, c.looks)
+}
+
 // The tries that were under way when Redis failed count as one probe. An answer ends the outage, and
 // the next one begins with the first pause.
 func TestPausesGrowFromProbeToProbe(t *testing.T) {

@@ -73,7 +73,11 @@ func (p *program) list(args []string) (int, error) {
 func (l *lister) listServers(ctx context.Context, s *servers) (complete bool, err error) {
 	for range maxPasses {
 		l.moved = false
-		if err := s.eachMaster(ctx, func(conn redis.Conn) error { return l.listServer(ctx, conn) }); err != nil || !l.moved {
+		err := s.eachMaster(ctx, func(conn redis.Conn) (bool, error) {
+			err := l.listServer(ctx, conn)
+			return !l.done(), err
+		})
+		if err != nil || !l.moved {
 			return true, err
 		}
 	}
@@ -377,10 +381,10 @@ func (p *program) checkList(ctx context.Context, s *servers) error {
 	l := &lister{sharded: s.isCluster()}
 	key := s.prefix + "wheellock_check"
 	questions := append([][]any{{"SCAN", 0, "COUNT", 1}, {"TYPE", key}}, l.questions(key)...)
-	err := s.eachMaster(ctx, func(conn redis.Conn) error {
+	err := s.eachMaster(ctx, func(conn redis.Conn) (bool, error) {
 		answers, err := l.pipeline(conn, []string{key}, func(string) [][]any { return questions })
 		if err != nil {
-			return err
+			return false, err
 		}
 		for i, a := range answers[0] {
 			refused, _ := a.(error)
@@ -391,7 +395,7 @@ func (p *program) checkList(ctx context.Context, s *servers) error {
 				missing["~"+strings.Replace(questions[i][1].(string), key, s.prefix+"*", 1)] = true
 			}
 		}
-		return nil
+		return true, nil
 	})
 	if err != nil || len(missing) == 0 {
 		return err

@@ -142,6 +142,28 @@ func TestListGoesThroughEveryMasterOfACluster(t *testing.T) {
 	}
 }
 
+// TestListWithALimitAsksNoMoreMastersThanItNeeds, so a master that is dead does not matter if others have enough
+// locks.
+func TestListWithALimitAsksNoMoreMastersThanItNeeds(t *testing.T) {
+	t.Parallel()
+	rc := fixture.Cluster(t, redistest.ClusterOptions{Args: []string{"--cluster-require-full-coverage", "no"}})
+	for i := range 2 {
+		name := "n"
+		for keys.Slot(name)*3/16384 != i {
+			name += "n"
+		}
+		fixture.Do(t, rc.Servers[i], "HSET", name, strings.Repeat("x", 36)+":1", 1)
+	}
+	require.NoError(t, rc.Servers[2].Kill())
+	at := "redis-cluster://" + strings.Join(rc.Addrs(), ",")
+	for limit := 1; limit <= 2; limit++ {
+		require.Len(t, list(t, at, "-limit", strconv.Itoa(limit)), limit)
+	}
+	w := wheellock(t, at, "list", "-limit", "3")
+	require.Equal(t, statusUnknown, w.run(t))
+	w.requireOneLine(t, "did not answer")
+}
+
 // TestListWhileASlotIsMoved: list shows every lock, whether it has left its node or not.
 func TestListWhileASlotIsMoved(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,9 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// eachMaster calls f with a connection to each server that has locks, one after the other.
-func (s *servers) eachMaster(ctx context.Context, f func(conn redis.Conn) error) error {
+// eachMaster calls f with a connection to each server that has locks, one after the other, until f returns false
+// or an error.
+func (s *servers) eachMaster(ctx context.Context, f func(conn redis.Conn) (more bool, err error)) error {
 	client, err := s.open(lock.Config{}) // it finds errors of usage, without I/O
 	if err != nil {
 		return err
@@ -29,9 +30,9 @@ func (s *servers) eachMaster(ctx context.Context, f func(conn redis.Conn) error)
 		if err != nil {
 			return &lock.UnknownError{Op: "list", Err: err}
 		}
-		err = f(conn)
+		more, err := f(conn)
 		conn.Close()
-		if err != nil {
+		if err != nil || !more {
 			return err
 		}
 	}

@@ -339,6 +339,9 @@ func (*fleet) Channel(_, plain, _ string) any { return plain }
 // Router implements network.Network.
 func (f *fleet) Router() *servers.Router { return f.router }
 
+// Count implements network.Network.
+func (*fleet) Count(pipe.Answer) {}
+
 // Refused implements network.Network.
 func (*fleet) Refused() uint64 { return 0 }
 

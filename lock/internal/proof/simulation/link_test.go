@@ -124,6 +124,9 @@ func (*link) Channel(_, plain, _ string) any { return plain }
 // Router implements network.Network.
 func (l *link) Router() *servers.Router { return l.router }
 
+// Count implements network.Network.
+func (*link) Count(pipe.Answer) {}
+
 // Unanswered implements network.Network.
 func (l *link) Unanswered() uint64 { return l.unanswered.Load() }
 

@@ -23,9 +23,11 @@ import (
 // Network is the servers of a client. All methods are safe for concurrent use.
 type Network interface {
 	Sender
-	// Unanswered returns how many calls of Send got no answer.
+	// Count counts the answer to a call of Post as Send counts its own.
+	Count(a pipe.Answer)
+	// Unanswered returns how many counted calls got no answer.
 	Unanswered() uint64
-	// Refused returns how many calls of Send, and how many batches of renewals, got an error of Redis
+	// Refused returns how many counted calls, and how many batches of renewals, got an error of Redis
 	// for an answer.
 	Refused() uint64
 	// Server returns the server of a key. It never returns nil, and does no I/O.

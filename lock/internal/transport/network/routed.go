@@ -21,7 +21,7 @@ type Routed struct {
 
 	requests   pipe.Requests
 	unanswered atomic.Uint64
-	refused    atomic.Uint64 // calls of Send and batches of renewals
+	refused    atomic.Uint64 // calls, and batches of renewals
 }
 
 var _ Network = (*Routed)(nil)
@@ -48,21 +48,20 @@ func (n *Routed) Send(ctx context.Context, key string, call wire.Call, late func
 	r := n.newRequest(key, call, late)
 	n.router.Send(ctx, key, r)
 	a := n.requests.Await(ctx, r)
-	if a.Err == nil {
-		return a
-	}
-	if _, refused := a.Err.(redis.Error); refused {
-		n.refused.Add(1)
-	} else if n.isUnanswered(a) {
-		n.unanswered.Add(1)
-	}
+	n.Count(a)
 	return a
 }
 
-// isUnanswered reports whether a call that has failed was left unanswered by the server. a must not be
-// a refusal. isUnanswered returns false if the caller has left or the client is closed.
-func (n *Routed) isUnanswered(a pipe.Answer) bool {
-	return !a.IsAbandoned && !errors.Is(a.Err, n.closed)
+// Count implements Network. It counts nothing if the caller has left or the client is closed.
+func (n *Routed) Count(a pipe.Answer) {
+	if a.Err == nil {
+		return
+	}
+	if _, refused := a.Err.(redis.Error); refused {
+		n.refused.Add(1)
+	} else if !a.IsAbandoned && !errors.Is(a.Err, n.closed) {
+		n.unanswered.Add(1)
+	}
 }
 
 // newRequest returns the request of a call.
