@@ -35,7 +35,9 @@ func (l loss) forget() {
 func (h *Hold) Lost(why renewal.Reason) {
 	var refusal error
 	if why == renewal.TrustEnded {
-		refusal = h.engine.refusalOf(h)
+		if l := h.engine.lane(h.name); l != nil {
+			refusal = l.Refusal()
+		}
 	}
 	h.mu.Lock()
 	if h.setFlag(lost, true) {

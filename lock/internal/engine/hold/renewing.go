@@ -106,17 +106,3 @@ func (k *Engine) relocate() {
 		f.Relocate()
 	}
 }
-
-// refusalOf returns the error that the server of h last answered to a renewal, if that was within
-// a lease; nil otherwise.
-func (k *Engine) refusalOf(h *Hold) error {
-	l := k.lane(h.name)
-	if l == nil {
-		return nil
-	}
-	said := l.Refusal()
-	if said == nil {
-		return nil
-	}
-	return said.Err
-}

@@ -57,8 +57,7 @@ type link struct {
 	conns        map[int]*channel // the open connections for requests, by their slots
 	made         int              // how many connections were made
 	waits        int              // how many waits for answers began
-	said         *network.Refusal
-	heard        []*messages // the open connections for messages
+	heard        []*messages      // the open connections for messages
 	closed       error
 }
 
@@ -177,11 +176,7 @@ func (l *link) RenewalLane() *renewal.Lane { return l.leases }
 func (*link) Open() {}
 
 // Refusal implements network.Lane.
-func (l *link) Refusal() *network.Refusal {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.said
-}
+func (*link) Refusal() error { return nil }
 
 // Close implements network.Network.
 func (l *link) Close(why error) {

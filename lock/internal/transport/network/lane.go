@@ -30,7 +30,13 @@ type lane struct {
 	refusals        *atomic.Uint64          // batches that any server of the Network refused, in part or whole
 	isRefusalLogged atomic.Bool             // the log says that the server refuses renewals, and no batch was renewed since
 	lastLogged      atomic.Int64            // when the log last said that; Unix ns
-	lastRefusal     atomic.Pointer[Refusal] // nil if the server never refused
+	lastRefusal     atomic.Pointer[refusal] // nil if the server never refused
+}
+
+// refusal is an error that a server answered to a renewal.
+type refusal struct {
+	err error
+	at  time.Time
 }
 
 // newLane returns the lane of s. It does no I/O. An error says that the watchdog is closed.
@@ -83,7 +89,7 @@ func (l *lane) answered(err error) {
 	}
 	l.refusals.Add(1)
 	now := time.Now()
-	l.lastRefusal.Store(&Refusal{Err: said, at: now})
+	l.lastRefusal.Store(&refusal{said, now})
 	advice := l.advice(said)
 	if advice == "" {
 		return
@@ -97,16 +103,13 @@ func (l *lane) answered(err error) {
 	}
 }
 
-// RenewalLane implements Lane.
+// The methods of Lane.
+
 func (l *lane) RenewalLane() *renewal.Lane { return l.leases }
-
-// Open implements Lane.
-func (l *lane) Open() { l.renewer.Open() }
-
-// Refusal implements Lane.
-func (l *lane) Refusal() *Refusal {
+func (l *lane) Open()                      { l.renewer.Open() }
+func (l *lane) Refusal() error {
 	if r := l.lastRefusal.Load(); r != nil && time.Since(r.at) <= l.lease {
-		return r
+		return r.err
 	}
 	return nil
 }

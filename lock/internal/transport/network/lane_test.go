@@ -72,9 +72,9 @@ func TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease(t *testing.T) {
 		time.Sleep(time.Minute)
 		l.answered(loading)
 		require.Equal(t, 1+5, log.after(l.logger), "that passes")
-		require.Equal(t, loading, l.Refusal().Err, "the last answer")
+		require.Equal(t, loading, l.Refusal(), "the last answer")
 		l.answered(misconf)
-		require.Equal(t, misconf, l.Refusal().Err)
+		require.Equal(t, misconf, l.Refusal())
 	})
 }
 

@@ -73,14 +73,8 @@ type Lane interface {
 	// Open starts to make connections, if none were made yet. It does not wait.
 	Open()
 	// Refusal returns the error with which the server last refused a renewal, if that was within
-	// a lease. Otherwise it returns nil. The same refusal is always the same value.
-	Refusal() *Refusal
-}
-
-// Refusal is an error that a server answered to a renewal.
-type Refusal struct {
-	Err error
-	at  time.Time
+	// a lease. Otherwise it returns nil.
+	Refusal() error
 }
 
 // Config has the settings of a Network.

@@ -113,28 +113,17 @@ func (n *Routed) Post(key string, call wire.Call, late func(pipe.Answer)) {
 	n.router.Server(key).Put(r) // no caller waits, not even until the server is known
 }
 
-// Unanswered implements Network.
-func (n *Routed) Unanswered() uint64 { return n.unanswered.Load() }
+// The methods of Network, with Send, Count and Post.
 
-// Refused implements Network.
-func (n *Routed) Refused() uint64 { return n.refused.Load() }
-
-// Server implements Network.
+func (n *Routed) Unanswered() uint64       { return n.unanswered.Load() }
+func (n *Routed) Refused() uint64          { return n.refused.Load() }
 func (n *Routed) Server(key string) Server { return server{n.router.Server(key)} }
-
-// Publisher implements Network.
 func (n *Routed) Publisher(key string) any { return n.router.Publisher(key) }
-
-// Channel implements Network.
 func (n *Routed) Channel(key, plain, sharded string) any {
 	return n.router.Channel(key, plain, sharded)
 }
-
-// Router implements Network.
 func (n *Routed) Router() *servers.Router { return n.router }
-
-// Close implements Network.
-func (n *Routed) Close(why error) { n.router.Close(why) }
+func (n *Routed) Close(why error)         { n.router.Close(why) }
 
 // server is a Server of a Routed.
 type server struct{ *servers.Server }

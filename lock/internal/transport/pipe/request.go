@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -218,11 +219,11 @@ func (r *Request) addTo(to *resp.Batch, cfg *Config) error {
 	case timeQuestion:
 		return to.Command("TIME")
 	case timeByScript:
-		return to.Texts("EVAL", timeScript, "1", r.key)
+		return to.Command("EVAL", timeScript, "1", r.key)
 	case masterQuestion: // it removes a field that nothing has, from a key that users may write
-		return to.Texts("HDEL", r.key, "")
+		return to.Command("HDEL", r.key, "")
 	case replicasQuestion:
-		return to.Command("WAIT", int64(cfg.Replicas), cfg.ReplicaTimeout.Milliseconds())
+		return to.Command("WAIT", strconv.Itoa(cfg.Replicas), strconv.FormatInt(cfg.ReplicaTimeout.Milliseconds(), 10))
 	}
 	if r.needsAsking {
 		if err := to.Command("ASKING"); err != nil {

@@ -25,24 +25,7 @@ func NewBatch(conn redis.Conn) *Batch { return &Batch{conn: conn, below: Below(c
 const keptBatch = 64 << 10
 
 // Command adds a command whose answer is short.
-func (b *Batch) Command(name string, numbers ...int64) error {
-	if b.below == nil {
-		all := make([]any, len(numbers))
-		for i, n := range numbers {
-			all[i] = n
-		}
-		return b.conn.Send(name, all...)
-	}
-	b.text = AppendBulk(AppendCount(b.text, 1+len(numbers)), name)
-	for _, n := range numbers {
-		b.text = AppendInt(b.text, n)
-	}
-	b.below.requests.count(0, int64(len(name)), false)
-	return nil
-}
-
-// Texts is Command with other arguments than numbers.
-func (b *Batch) Texts(name string, texts ...string) error {
+func (b *Batch) Command(name string, texts ...string) error {
 	if b.below == nil {
 		all := make([]any, len(texts))
 		for i, s := range texts {

@@ -82,7 +82,7 @@ func TestWhatABatchWritesBoundsItsAnswers(t *testing.T) {
 			return b.Script(script.Acquire, false, 1, ArgsOf("a"), 7), conn.Send("EVALSHA", script.Acquire.SHA(), 1, "a", 7)
 		},
 		"a command": func(b *Batch, conn redis.Conn) (error, error) {
-			return b.Command("WAIT", 2, 100), conn.Send("WAIT", 2, 100)
+			return b.Command("WAIT", "2", "100"), conn.Send("WAIT", 2, 100)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

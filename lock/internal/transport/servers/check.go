@@ -37,7 +37,7 @@ func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Co
 	if slow {
 		// The server may have failed, or may leave only this question unanswered.
 		if s.unansweredChecks.Add(1) == maxUnanswered {
-			s.warnUnchecked(failed)
+			s.router.cfg.Logger.Log(record.MemoryUntold, s.Address(), failed)
 		} else {
 			s.isChecked.Store(false)
 		}
@@ -47,7 +47,7 @@ func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Co
 		s.isChecked.Store(false) // the server does not take connections now, whatever is asked
 		return pipe.Connection{}, err
 	}
-	s.warnUnchecked(failed)
+	s.router.cfg.Logger.Log(record.MemoryUntold, s.Address(), failed)
 	return dialed, nil
 }
 
@@ -70,11 +70,6 @@ func (s *Server) checkEviction(ctx context.Context, conn redis.Conn) error {
 		s.router.cfg.Logger.Log(record.Evicts, s.Address(), policy, limit)
 	}
 	return nil
-}
-
-// warnUnchecked warns that checkEviction got no answer.
-func (s *Server) warnUnchecked(err error) {
-	s.router.cfg.Logger.Log(record.MemoryUntold, s.Address(), err)
 }
 
 // VersionOf returns the version of Redis in a reply to INFO, or "" if there is none.

@@ -122,7 +122,7 @@ func (r *Router) assignSlots(l topology.Layout) {
 	}
 	for _, old := range slices.SortedFunc(maps.Keys(successors), byName) {
 		if old != r.unknown && !r.hasSlot(old) {
-			r.warnReplaced(old.Address(), successors[old].Address())
+			r.cfg.Logger.Log(record.Replaced, old.Address(), successors[old].Address())
 		}
 	}
 	if r.moved.Swap(false) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/support/record"
 	"github.com/wheellock/wheellock/lock/internal/transport/dialing"
 	"github.com/wheellock/wheellock/lock/internal/transport/pipe"
 	"github.com/wheellock/wheellock/lock/internal/transport/resp"
@@ -67,7 +68,7 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 			return pipe.Connection{}, err
 		}
 		if !errors.Is(ctx.Err(), context.Canceled) && s.publishing.noteUnanswered(!slow && try > 0) {
-			s.warnNoVersion(err)
+			s.router.cfg.Logger.Log(record.VersionUntold, s.Address(), err)
 		}
 		if slow {
 			return pipe.Connection{}, err
@@ -127,7 +128,7 @@ func (s *Server) handleGreeting(info any, refusal error) {
 		if err == nil {
 			err = errNoVersion
 		}
-		s.warnNoVersion(err)
+		s.router.cfg.Logger.Log(record.VersionUntold, s.Address(), err)
 	}
 	s.decide(func(p *publishing) bool {
 		p.failures, p.silentSince = 0, time.Time{}
@@ -137,7 +138,7 @@ func (s *Server) handleGreeting(info any, refusal error) {
 		return changed
 	})
 	if refusal != nil && Shards(version) {
-		s.warnNoShards("SPUBLISH", refusal)
+		s.router.cfg.Logger.Log(record.ShardsRefused, s.Address(), "SPUBLISH", refusal)
 	}
 }
 

@@ -64,7 +64,7 @@ func (s *Server) noteAsk() {
 func (s *Server) publishRefused(refusal string) {
 	isForbidden := pipe.Definite(redis.Error(refusal)) && s.decide(func(p *publishing) bool { return p.choice.SPublishRefused(time.Now()) })
 	if isForbidden {
-		s.warnNoShards("SPUBLISH", redis.Error(refusal))
+		s.router.cfg.Logger.Log(record.ShardsRefused, s.Address(), "SPUBLISH", redis.Error(refusal))
 		return
 	}
 	s.router.cfg.Logger.Log(record.PublishRefused, s.Address(), refusal)
@@ -79,19 +79,9 @@ func (s *Server) ssubscribeRefused(err error) bool {
 	isNeeded := p.choice.By() == topology.PubSubSharded
 	p.mu.Unlock()
 	if hasOtherWay && isNeeded {
-		s.warnNoShards("SSUBSCRIBE", err)
+		s.router.cfg.Logger.Log(record.ShardsRefused, s.Address(), "SSUBSCRIBE", err)
 	}
 	return hasOtherWay
-}
-
-// warnNoShards warns that the server has sharded pub/sub but refuses it to this user.
-func (s *Server) warnNoShards(command string, err error) {
-	s.router.cfg.Logger.Log(record.ShardsRefused, s.Address(), command, err)
-}
-
-// warnNoVersion warns that the server's version is not known.
-func (s *Server) warnNoVersion(err error) {
-	s.router.cfg.Logger.Log(record.VersionUntold, s.Address(), err)
 }
 
 // Publishing counts the servers that have keys, by how releases are published there. It

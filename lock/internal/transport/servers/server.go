@@ -309,7 +309,7 @@ func (s *Server) setTarget(now topology.Server) {
 	if !isReplaced {
 		return
 	}
-	s.router.warnReplaced(*old, address)
+	s.router.cfg.Logger.Log(record.Replaced, *old, address)
 	end := s.endEpoch
 	s.beginEpoch() // before the number rises, so that no dial of the new epoch ends with the old one
 	s.epoch.Add(1)
@@ -339,11 +339,6 @@ func (s *Server) beginEpoch() {
 	during, end := context.WithCancel(s.ctx)
 	s.endEpoch = end
 	s.epochContext.Store(&during)
-}
-
-// warnReplaced warns that another server has replaced a server.
-func (r *Router) warnReplaced(old, successor string) {
-	r.cfg.Logger.Log(record.Replaced, old, successor)
 }
 
 // close ends the server's connections and its Attachment, and returns when none of
