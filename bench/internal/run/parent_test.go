@@ -78,7 +78,7 @@ func TestRowThatASignalEndsAtOnceIsInterrupted(t *testing.T) {
 			var out fixture.Log
 			p, err := NewParent(holders.OneServer(fixture.Mini(t)), Plan{Drivers: holders.Drivers()[:1], Locks: []int{1, 2}, Lease: time.Second, Duration: time.Second}, &out, noProgress{})
 			require.NoError(t, err)
-			p.command = []string{"sh", "-c", fmt.Sprintf("kill -%d $$", c.signal)}
+			p.env = []string{RowEnv + "=signal", fmt.Sprintf("%s=%d", signalEnv, c.signal)}
 			rows := p.Rows(context.Background())
 			require.Equal(t, c.interrupted, p.Interrupted(context.Background()))
 			if c.interrupted {
