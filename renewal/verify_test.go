@@ -70,6 +70,30 @@ func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// TestAVerifyAtTheInstantOfAnotherOneCounts: the server was replaced twice, and the answer is that of the first
+// successor.
+func TestAVerifyAtTheInstantOfAnotherOneCounts(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		written := make(chan time.Time, 100)
+		s.write = func(int) { written <- time.Now() }
+		_, ln := newLane(t, s, cfg)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		time.Sleep(time.Second)
+		s.setFault(func() fault { return fault{after: time.Millisecond} })
+		ln.Verify()
+		at := <-written
+		synctest.Wait()
+		s.delete(h.key)
+		s.setFault(nil)
+		ln.Verify()
+		require.Equal(t, at, time.Now())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.False(t, h.lease.Valid())
+	})
+}
+
 // TestAnAnswerFromTheInstantOfVerifyIsAskedForAgain once: it may be the old server's, too.
 func TestAnAnswerFromTheInstantOfVerifyIsAskedForAgain(t *testing.T) {
 	for gone, found := range map[bool]int{false: 2, true: 1} {

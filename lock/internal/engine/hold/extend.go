@@ -39,6 +39,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 			return err
 		}
 		h.recordLease(d)
+		h.setFlag(prolonging, true)
 		began := time.Now()
 		a = h.send(ctx, reenterCall(h.kind, h.name, h.field(), count, d))
 		if h.kind == Permits {
@@ -131,6 +132,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool, l
 		}
 	}
 	h.recordLease(lease)
+	h.setFlag(prolonging, true)
 	a = h.send(ctx, reenterCall(h.kind, h.name, h.field(), count, lease))
 	o := h.engine.read("reenter", a, wire.ReadPresence)
 	if o.Result != wire.Granted && o.Result != wire.Gone {

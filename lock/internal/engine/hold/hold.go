@@ -97,6 +97,7 @@ const (
 	lossUnreported                    // it is lost. Whoever sets the second of reportable and lossUnreported reports the loss
 	unsure                            // a request may have prolonged it in Redis by more than is known here
 	closed                            // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
+	prolonging                        // the turn is that of an Extend or a re-entry, whose request may be on its way
 	absent                            // see MoveIfAbsent
 	doubtful                          // see MarkDoubtful
 	lost                              // it is no hold any more, though the client's tables may have it for a moment yet

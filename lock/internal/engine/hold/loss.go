@@ -14,12 +14,8 @@ func (l loss) forget() {
 	alsoReads := func() bool { return h.engine.Table.Own(h.name, h.owner, locktable.Reading) != nil }
 	// A hold that was renewed may end long before a longer lease that Extend or LockFor has asked for.
 	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded || l.why == renewal.Suspended) && h.longestLease() > 0
-	h.mu.Lock()
-	prolongs := h.isTurnTaken && l.why != renewal.NotOwner // an Extend or a re-entry may be on its way
-	h.mu.Unlock()
-	// A turn that has ended meanwhile has set unsure before. What Close leaves to its TTL is not released,
-	// because its holder may still work.
-	late := (prolongs || h.has(unsure)) && (l.why != renewal.Closed || !wait.Closed(h.engine.cfg.Closing))
+	// What Close leaves to its TTL is not released, because its holder may still work.
+	late := h.has(prolonging|unsure) && (l.why != renewal.Closed || !wait.Closed(h.engine.cfg.Closing))
 	if h.kind == Fair && h.has(closed) { // Close has given it up, and has released it as Unlock does if its server answered
 		late = late || h.mayRunFor() > 0
 	}

@@ -266,6 +266,27 @@ func TestAHoldThatWasProlongedTooLateIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestAGuardAtTheEndOfALeaseLeavesTheMargin: it does not prolong the hold, so Redis keeps the lock until the
+// lease ends, a margin after the holder was told.
+func TestAGuardAtTheEndOfALeaseLeavesTheMargin(t *testing.T) {
+	ctx := context.Background()
+	withBusy(t, lock.Config{Margin: 2 * time.Second}, func(b *busy) {
+		for _, s := range []*script.Script{script.Guard, script.Release} {
+			fixture.Do(b, b.s, "SCRIPT", "LOAD", s.Text())
+		}
+		held, err := b.m.LockFor(ctx, 10*time.Second)
+		require.NoError(b, err)
+		time.Sleep(time.Until(held.Deadline()) - 100*time.Millisecond)
+		b.wire.Delay(500 * time.Millisecond)
+		_, _ = held.Guard(ctx, "INCR", []string{"guarded"})
+		require.ErrorIs(b, held.Err(), lock.ErrLost)
+		time.Sleep(time.Second)
+		require.True(b, fixture.Exists(b, b.s, "m"))
+		time.Sleep(time.Second)
+		require.False(b, fixture.Exists(b, b.s, "m"))
+	})
+}
+
 // TestARequestWaitsForOneThatMayStillRun: the connection failed, but the server may
 // still carry out a request that was written to it, until the time limit of the request.
 func TestARequestWaitsForOneThatMayStillRun(t *testing.T) {

@@ -107,6 +107,9 @@ func (h *Hold) endTurn() {
 
 func (h *Hold) endTurnLocked() {
 	h.isTurnTaken = false
+	if h.has(prolonging) {
+		h.setFlag(prolonging, false)
+	}
 	if h.isTurnAwaited {
 		h.isTurnAwaited = false
 		turn, _ := h.engine.turns.LoadAndDelete(h)

@@ -182,6 +182,48 @@ func TestAConnectionThatWasIdleForLongIsReplaced(t *testing.T) {
 	})
 }
 
+// TestAnOldConnectionIsNoReasonToGiveUpADial, because it would have to be replaced as well.
+func TestAnOldConnectionIsNoReasonToGiveUpADial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closes atomic.Int32
+		var hangs atomic.Bool
+		cfg := configOf(time.Second, func(err error) { t.Error(err) }, func(ctx context.Context, _ *dialing.Bound) (pipe.Connection, error) {
+			if hangs.Load() {
+				select {
+				case <-time.After(5 * time.Second):
+					return pipe.Connection{}, errors.New("no answer")
+				case <-ctx.Done():
+					return pipe.Connection{}, ctx.Err()
+				}
+			}
+			dialed := pipe.Connection{Conn: countedConn{closes: &closes}}
+			now := time.Now()
+			dialed.Clock.Sample(now, now, now, 0)
+			return dialed, nil
+		})
+		cfg.Conns = 2
+		r := New(cfg)
+		defer r.Close()
+		conns := make([]*pipeline, 2)
+		for i := range conns {
+			var err error
+			conns[i], _, err = r.takeConn(t.Context(), time.Hour)
+			require.NoError(t, err)
+		}
+		for _, c := range conns {
+			r.giveConnBack(c, true)
+		}
+		time.Sleep(10 * time.Minute)
+		hangs.Store(true)
+		c, idled, err := r.takeConn(t.Context(), time.Hour)
+		require.NoError(t, err)
+		require.True(t, idled)
+		require.Same(t, conns[1], c, "it may still work")
+		require.Zero(t, closes.Load())
+		r.giveConnBack(c, true)
+	})
+}
+
 // permits is a hold of n permits.
 type permits struct {
 	hold

@@ -2,6 +2,7 @@ package renewer
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,7 +85,7 @@ func (r *Renewer) checkWait(w *wait) {
 	now := time.Now()
 	next := r.hedgeAfter
 	if w.isDial {
-		w.isSuperseded = w.isSuperseded || len(r.idle) > 0
+		w.isSuperseded = w.isSuperseded || slices.ContainsFunc(r.idle, func(c *pipeline) bool { return !c.exchange.IsOld() })
 	} else {
 		next = min(next, r.cfg.Timeout-now.Sub(w.began))
 		if next <= 0 {
