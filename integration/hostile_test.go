@@ -60,6 +60,8 @@ var hostiles = []hostile{
 	{name: "a hash of numbers", put: []any{"HSET", "visits", "3"}},
 	{name: "a hash of many", put: []any{"HSET", javas, "1", "name", "jack", "visits", "3"}},
 	{name: "a lock without a TTL", put: []any{"HSET", javas, "1"}, lock: true},
+	{name: "a lock of an async call, whose thread may be any number", put: []any{"HSET", javas[:len(javas)-1] + "-7", "1"}, lock: true},
+	{name: "a reader of an async call", put: []any{"HSET", "mode", "read", javas[:len(javas)-1] + "-7", "1"}, reads: true, lock: true},
 	{name: "a lock with two holders", put: []any{"HSET", javas, "1", javas + "2", "1"}, lock: true},
 	{name: "a lock with a huge count", put: []any{"HSET", javas, "9223372036854775808"}, lock: true},
 	{name: "a lock with a negative count", put: []any{"HSET", javas, "-1"}},
@@ -74,6 +76,9 @@ var hostiles = []hostile{
 	{name: "a writer", put: []any{"HSET", "mode", "write", javas + ":write", "1"}, lock: true},
 	{name: "a writer with a text for a count", put: []any{"HSET", "mode", "write", javas + ":write", "many"}},
 }
+
+// isRW reports whether it has the mode of a RWMutex.
+func (h hostile) isRW() bool { return slices.Contains(h.put, any("mode")) }
 
 // putAt puts it at a key in one step, because a late request of a caller that has left must
 // not find the key free.
@@ -316,6 +321,8 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 					t.Errorf("%s has seen nothing", what)
 				case !errors.Is(err, lock.ErrNotALock):
 					t.Errorf("%s: %v", what, err)
+				case h.lock && (o.kind == "rw") == h.isRW():
+					t.Errorf("%s has left it: %v", what, err)
 				case keyState(t, s, key) != before:
 					t.Errorf("%s has changed it, and says %v", what, err)
 				}

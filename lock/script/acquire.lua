@@ -52,7 +52,7 @@ if others > 0 and not mine then
     end
     -- Only a single field is read, because other programs may have put any number there.
     local only = others == 1 and redis.pcall('hgetall', lock)
-    if only and only[1] and string.find(only[1], '^[^:]+:%d+$') then
+    if only and only[1] and string.find(only[1], '^[^:]+:%-?%d+$') then
       return {0, redis.call('pttl', lock), 2}
     end
     return {0, redis.call('pttl', lock)}

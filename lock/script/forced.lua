@@ -18,7 +18,7 @@ end
 -- owned reports whether a field and its count may belong to a hold: the field ends in a number,
 -- and the count is a number.
 local function owned(field, count)
-  return string.match(field, ':%w+$') and string.match(count, '^%d+$')
+  return string.match(field, ':%-?%w+$') and string.match(count, '^%d+$')
 end
 -- delete deletes those fields of a lock with so many fields, and returns how many were there. While a
 -- slot moves to another server of a Cluster, a script must not touch a key that is gone.

@@ -70,7 +70,7 @@ end
 -- owners reports whether a field and its count have the form that a hold has. Other fields are
 -- left alone.
 local function owners(field, count)
-  return string.match(field, ':%w+$') and string.match(count, '^%d+$')
+  return string.match(field, ':%-?%w+$') and string.match(count, '^%d+$')
 end
 -- bury removes dead fields from a crowd until it draws a living one. Fields that go do not count.
 local function bury(go)

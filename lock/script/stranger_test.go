@@ -36,6 +36,7 @@ func TestARefusalSaysWhoseTheFieldIs(t *testing.T) {
 	}{
 		"Redisson's":                      {[]any{id + ":57"}, nil, 2},
 		"Redisson's with another id":      {[]any{"java:1"}, nil, 2},
+		"of one of its async calls":       {[]any{id + ":-57"}, nil, 2},
 		"ours":                            {[]any{id + ":1:2"}, nil, 0},
 		"of a named owner":                {[]any{id + ":worker:2"}, nil, 0},
 		"of one with colons":              {[]any{id + ":a:7:2"}, nil, 0},

@@ -11,11 +11,11 @@ var all []*Script
 // The scripts. The header of each file lists KEYS, ARGV and every answer.
 var (
 	// Locks of one owner: Mutex, and with a token FencedMutex and the members of a RedLock.
-	Acquire = define("acquire", "c919b0ac4bfede65f3110832f282ca266f4265ec", expires|mints|acquires)
+	Acquire = define("acquire", "e0e8b7421d009d214ab5576a3c828a4a21011cb1", expires|mints|acquires)
 	Reenter = define("reenter", "01b4fabe51ff43fd6a70fbd698e4295484ef1efc", expires|held)
 	Release = define("release", "1e9c0ae2a44213417a8e11b73d8312b393ddf097", publishes)
 	Handoff = define("handoff", "3795dcf4bc8d93dee3cbd441b5c2a028974581b2", expires|mints|held)
-	Force   = define("force", "5f0ae072798d2563c2287b56bc4f31d6f3a8f704", effects|publishes|forces|tells)
+	Force   = define("force", "3db52b19a1a92bd0db0a2a8c3bdd7adc53ef64c6", effects|publishes|forces|tells)
 	Guard   = define("guard", "b3c7f7c79a1034f887b39cf9873a94f9a5c92b85", expires|large|held)
 	Inspect = define("inspect", "89d6066bb34a5227ab5b4c9945b635da510ff239", large|others)
 	Renew   = define("renew", "0bf54ad377a21aa0023708753aa00de7d6e782ec", expires)
@@ -25,17 +25,17 @@ var (
 	FairTake    = define("fair_take", "fec24f64bee0cb503bc4ec5036eb5e47f8da16a9", expires|clocks|mints|acquires|others)
 	FairSign    = define("fair_sign", "c5b2037ae61fc7183ed15c195f0d60c1735e1b72", expires|clocks)
 	FairRelease = define("fair_release", "7d780b4ab501050ffddfac7414c112971918b120", effects|publishes)
-	FairForce   = define("fair_force", "9fd6d5fe9a5dee81d4302f0a87a0574578dc9ad6", effects|publishes|forces|tells)
+	FairForce   = define("fair_force", "1f6734cdda2e751ca68aceaebe6c10f8e4fd87c1", effects|publishes|forces|tells)
 
 	// RWMutex.
-	RwRead         = define("rw_read", "d02de241704dd7ed5a742420010b85c9e81c912f", expires|fields|acquires|concludes|others|takesRW)
-	RwWrite        = define("rw_write", "b8dfcad779fe8fe2832efed52677d137d94e1ab1", expires|fields|acquires|concludes|others|takesRW)
+	RwRead         = define("rw_read", "c44125fcece7a7ec9cb567483536bfcab94a14f9", expires|fields|acquires|concludes|others|takesRW)
+	RwWrite        = define("rw_write", "cd3275bbabbc6b7f85da7d3756cde21f716dc0f7", expires|fields|acquires|concludes|others|takesRW)
 	RwReadReenter  = define("rw_read_reenter", "75bd1dfdf4bd2fd54d38ecd2135644befa129f45", expires|held)
-	RwReadRelease  = define("rw_read_release", "bc6e8100eb8f35901b5ef91bfe74ec214f17885e", effects|fields|concludes|publishes|held)
-	RwWriteRelease = define("rw_write_release", "af56ed5e3a5524a90022f55a936afea70f1c96c0", effects|fields|concludes|publishes|held)
+	RwReadRelease  = define("rw_read_release", "9c38f3fe32128c885b0147a9497caeabefe1fb56", effects|fields|concludes|publishes|held)
+	RwWriteRelease = define("rw_write_release", "70b8ce78420c8626241b36d726a45c08c82494ee", effects|fields|concludes|publishes|held)
 	RwWithdraw     = define("rw_withdraw", "f8d3464cba08575e412fbbd0406d5768840b9cc3", publishes|tells)
 	RwRenew        = define("rw_renew", "cf69009cdb545a3db229490798ae959cf1de25db", expires)
-	RwForce        = define("rw_force", "c01479efa5985529f5ff5d53c0c85673ca6cae5e", effects|fields|concludes|publishes)
+	RwForce        = define("rw_force", "a00bfac500c1887b6bee54b7aca0ef2a43c4f61c", effects|fields|concludes|publishes)
 
 	// Semaphore and CountDownLatch.
 	SemaphoreSet     = define("semaphore_set", "ba27403e9e7998db537350ebcda6cbe36746f188", expires|publishes|once|tells)

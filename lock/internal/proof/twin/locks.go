@@ -86,7 +86,7 @@ func (x *exec) distinct(key string, fields []string) (there []string) {
 }
 
 // isRedissons matches the field of a mutex that Redisson holds: its client and its thread.
-var isRedissons = regexp.MustCompile(`^[^:]+:[0-9]+$`)
+var isRedissons = regexp.MustCompile(`^[^:]+:-?[0-9]+$`)
 
 func acquire(x *exec) any {
 	key, field, lease := x.keys[0], x.arg(1), x.lease(2)

@@ -416,7 +416,7 @@ func (x *exec) counter(key string) (n int64, there bool) {
 }
 
 var (
-	isOwner   = regexp.MustCompile(`:[0-9A-Za-z]+$`)
+	isOwner   = regexp.MustCompile(`:-?[0-9A-Za-z]+$`)
 	isCount   = regexp.MustCompile(`^\d+$`)
 	isEntries = regexp.MustCompile(`^\d{1,9}$`) // no owner enters a billion times
 )
