@@ -110,15 +110,22 @@ func (s *Topology) look(ctx context.Context, limit time.Duration) ([]table, erro
 	return tables, nil
 }
 
-// candidates returns the known nodes in random order, then the startup nodes.
+// candidates returns the nodes in the order in which look asks them. These are the known nodes in
+// random order. Behind the first atOnce, a startup node comes at the beginning of each group of
+// atOnce or sooner, because a wrong table may name thousands of nodes that nobody can reach.
 func (s *Topology) candidates() []string {
 	s.mu.Lock()
 	nodes := slices.Clone(s.nodes)
 	s.mu.Unlock()
 	rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-	for _, i := range rand.Perm(len(s.cluster.StartupNodes)) {
-		if addr := s.cluster.StartupNodes[i]; !slices.Contains(nodes, addr) {
-			nodes = append(nodes, addr)
+	for i, k := range rand.Perm(len(s.cluster.StartupNodes)) {
+		addr := s.cluster.StartupNodes[k]
+		from, to := slices.Index(nodes, addr), min(atOnce*(i+1), len(nodes))
+		if from > to {
+			nodes = slices.Delete(nodes, from, from+1)
+		}
+		if from < 0 || from > to {
+			nodes = slices.Insert(nodes, to, addr)
 		}
 	}
 	return nodes

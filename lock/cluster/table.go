@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 // table is what one node says about the Cluster.
 type table struct {
 	ranges []slotRange
-	nodes  []string // all nodes that it names, including replicas
+	nodes  []string // all nodes that it names, including replicas; sorted, each once
 }
 
 // slotRange is a range of slots that one master has.
@@ -82,6 +83,9 @@ func epochs(text string) map[string]int64 {
 // mostMasters is the most masters of a table. A Client refuses a Layout with more.
 const mostMasters = 1000
 
+// mostNodes is the most nodes of a table. A master has few replicas.
+const mostNodes = 10 * mostMasters
+
 // errBadTable is returned when the answer to CLUSTER SLOTS is malformed.
 var errBadTable = errors.New("the answer to CLUSTER SLOTS is malformed")
 
@@ -93,6 +97,7 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 	}
 	var t table
 	masters := make(map[string]bool)
+	slots := 0
 	for _, e := range entries {
 		entry, err := redis.Values(e, nil)
 		if err != nil || len(entry) < 3 {
@@ -101,6 +106,9 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 		r := slotRange{}
 		if _, err := redis.Scan(entry, &r.from, &r.to); err != nil || r.from < 0 || r.to < r.from || r.to >= redisc.HashSlots {
 			return table{}, errBadTable
+		}
+		if slots += r.to - r.from + 1; slots > redisc.HashSlots {
+			return table{}, fmt.Errorf("the answer to CLUSTER SLOTS gives out more than %d slots: its ranges overlap", redisc.HashSlots)
 		}
 		for i, n := range entry[2:] {
 			node, err := redis.Values(n, nil)
@@ -137,6 +145,10 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 	}
 	if len(masters) > mostMasters {
 		return table{}, fmt.Errorf("the answer to CLUSTER SLOTS names %d masters: more than %d are not used", len(masters), mostMasters)
+	}
+	slices.Sort(t.nodes)
+	if t.nodes = slices.Compact(t.nodes); len(t.nodes) > mostNodes {
+		return table{}, fmt.Errorf("the answer to CLUSTER SLOTS names %d nodes: more than %d are not used", len(t.nodes), mostNodes)
 	}
 	return t, nil
 }
