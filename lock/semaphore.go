@@ -208,7 +208,8 @@ func (a semaphoreAcquire) Refusal(time.Duration) wire.Outcome {
 
 // Drain takes all free permits and returns their number. If it returns an error,
 // the client gives back permits that were taken, as with Acquire. If ctx has
-// ended before, nothing is sent. This is Redisson's drainPermits.
+// ended before, nothing is sent. This is Redisson's drainPermits, which also sets a
+// negative number of free permits to 0. Drain leaves it.
 func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	if err := s.c.admit(ctx, s.name, nil); err != nil {
 		return 0, err
