@@ -40,7 +40,6 @@ func (p *fairPlace) take(ctx context.Context) (held *Held, waited bool, err erro
 		return p.waitInLine(ctx, p, locktable.Request{})
 	}
 	p.line, p.answers = p.engine.fair.join(p.engine, p.Name), make(chan fairAnswer, 1)
-	p.signs = 2 * (p.seq % 4096) // even, as at first; by its number a waiter reads the whole queue, and those that came together do not read it together
 	defer p.engine.fair.leave(p.line)
 	defer p.end()
 	return p.waitInLine(ctx, p, locktable.Request{Alone: true})
