@@ -226,6 +226,7 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 		},
 		"the tests of package cluster have it": {
 			"cluster: %s: the node knows no slot: it has left the Cluster or has not joined it", "the answer to CLUSTER SLOTS is malformed", "the answer to CLUSTER SLOTS names %d masters: more than %d are not used",
+			"the answer to CLUSTER SLOTS names %d nodes: more than %d are not used", "the answer to CLUSTER SLOTS gives out more than %d slots: its ranges overlap",
 			"cluster: %s: CLUSTER SLOTS: %w",
 			"the pool of CreatePool has no Dial function",
 		},
